@@ -221,3 +221,14 @@ def test_a_folder_of_ranks_is_read_in_the_order_of_their_numbers(tmp_path):
     for name in ("rank10.nsys-rep", "rank9.nsys-rep", "rank9.sqlite", "rank2.json.gz", "notes.txt"):
         (tmp_path / name).touch()
     assert [path.name for path in list_inputs(tmp_path)] == ["rank2.json.gz", "rank9.sqlite", "rank10.nsys-rep"]
+
+
+@pytest.mark.parametrize(
+    ("head", "base_ns"), [({"baseTimeNanoseconds": 1_790_857_026_000_000_000}, 1_790_857_026_000_000_000), ({}, None)]
+)
+def test_a_trace_is_tied_to_the_systems_clock_if_torch_says_from_when_it_counts(tmp_path, head, base_ns):
+    event = {"ph": "X", "cat": "user_annotation", "name": "step", "pid": 1, "tid": 1, "ts": 4809692876886.651, "dur": 5}
+    (tmp_path / "a.json").write_text(json.dumps({**head, "traceEvents": [event]}))
+    # The trace's zero is its first event.
+    expected = None if base_ns is None else base_ns + 4_809_692_876_886_651
+    assert convert_input(tmp_path / "a.json", tmp_path / "trace").unix_zero_ns == expected

@@ -544,3 +544,11 @@ def test_a_sample_of_the_cpu_is_named_by_its_innermost_known_function(tmp_path):
         (250, 0, "in libx.so"),
         (350, 0, "unknown"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("started", "zero_ns"), [([{"utcEpochNs": 1_795_666_619_000_000_000}], 1_795_666_619_000_000_010), ([], None)]
+)
+def test_a_trace_is_tied_to_the_systems_clock_if_nsys_says_when_it_started(tmp_path, started, zero_ns):
+    tables = {"NVTX_EVENTS": [nvtx(10, 20, "first")], **({"TARGET_INFO_SESSION_START_TIME": started} if started else {})}
+    assert convert(tmp_path, tables)[0].unix_zero_ns == zero_ns

@@ -102,10 +102,10 @@ def test_twice_as_fast_is_recovered(place, measured):
 @pytest.mark.parametrize(
     ("truth", "words", "status", "said"),
     [
-        ({}, [], 0, "Shown: sh a.sh 1 0.9 is 2.00× as fast as sh a.sh 2 0.9"),
+        ({}, [], 0, "Shown: sh a.sh 1 0.9 is 2.00× as fast as sh a.sh 2 0.9 on this machine"),
         ({}, ["--claim", ">= 2.5"], 1, "Refuted, '>= 2.5'"),
         ({}, ["--claim", ">= 2.0"], 2, "Inconclusive, '>= 2.0'"),
-        ({"b": 2.0}, [], 1, "is as fast as sh a.sh 2 0.9 within 2.0"),
+        ({"b": 2.0}, [], 1, "is as fast as sh a.sh 2 0.9 on this machine, within 2.0"),
         ({"quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 1.5"], 1, "Withheld, '>= 1.5'"),
         ({"quality_b": 0.8}, ["--claim", ">= 1.5"], 0, "Shown, '>= 1.5'"),
         ({"a": 1.0, "b": 2.0}, ["--claim", ">= 1.5"], 1, "Refuted, '>= 1.5'"),
@@ -568,7 +568,7 @@ def test_programs_without_epochs_are_compared_by_their_process(place, measured, 
     assert (verdict["metric"], verdict["source"], verdict["outcome"]) == ("process_s", "process", "shown")
     rebuild_report(place / "out/results", place / "out/results")
     report = (place / "out/results/report.md").read_text()
-    assert "**B: sh -c : runs 2.00× as fast as A: true.**" in report
+    assert "**B: sh -c : runs 2.00× as fast as A: true on this machine.**" in report
     empty = ["learnt anything", "Work unknown", "Not drawn", "CUDA", "epochs.csv", "| – |", "0 of 0"]
     assert [word for word in empty if word in report] == []  # what commands that tell nothing have not to show
     assert "so what a command's speed costs in quality is not judged" in report
@@ -673,10 +673,12 @@ def test_fewer_epochs_are_unequal_work_in_the_first_line(place, measured):
     result = CliRunner().invoke(app, ["prove", COMMANDS[0], "sh more.sh 1 0.9", *READ, "--out", "out", "--rounds", "6"])
     # 3 epochs of 2 s against 12 of 1 s: the process takes twice as long.
     said = " ".join(result.stdout.split())
-    head = "Shown: sh more.sh 1 0.9 is 2.00× as fast as sh a.sh 2 0.9, of unequal work (12 epochs against 3), by the training"
+    head = "Shown: sh more.sh 1 0.9 is 2.00× as fast as sh a.sh 2 0.9 on this machine, of unequal work (12 epochs against 3)"
     assert (result.exit_code, said.startswith(head), "; by the whole process 0.500×)" in said) == (0, True, True), said
     screen = compose_first_screen(read_evidence(place / "out/results"))
-    assert "".join(map(str, screen.sentence)).endswith("as fast as A: sh a.sh 2 0.9, of unequal work (12 epochs against 3).")
+    assert "".join(map(str, screen.sentence)).endswith(
+        "as fast as A: sh a.sh 2 0.9 on this machine, of unequal work (12 epochs against 3)."
+    )
     assert screen.badges[0].text == "shown, of unequal work"
 
 

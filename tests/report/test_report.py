@@ -46,7 +46,7 @@ def fold_of(text, title):
 def test_the_first_sentence_is_the_verdict(gpu_results):
     lines = [line for line in report_of(gpu_results).splitlines() if line]
     assert lines[1:3] == [
-        "**Fast (profiling) trains an epoch 1.37× as fast as Baseline (profiling).**",
+        "**Fast (profiling) trains an epoch 1.37× as fast as Baseline (profiling) on this machine.**",
         "`speedup shown` `documented 1.7–2.3×, under the profiler: inconclusive` ",
     ]
     assert lines[4:10] == [
@@ -140,7 +140,8 @@ def test_a_single_pair_shows_nothing(tmp_path):
     text = report_of(make_results(tmp_path / "results", Example(experiments=1, rounds=1, gpu=False, profiler="kineto")))
     assert "1 pair of runs on one machine: no interval, so nothing is shown" in text
     assert (
-        "single pair of runs Fast (profiling) came out 1.37× as fast as Baseline (profiling), which proves nothing.**" in text
+        "single pair of runs Fast (profiling) came out 1.37× as fast as Baseline (profiling) on this machine, "
+        "which proves nothing.**" in text
     )
 
 

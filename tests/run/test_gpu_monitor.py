@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pynvml
 import pytest
 
-from speedproof.cluster.gpu_monitor import GpuMonitor, describe_gpu, list_gpu_uuids, name_gpu_processes
+from speedproof.cluster.gpu_monitor import GpuMonitor, describe_gpu, list_gpu_uuids, name_gpu_processes, naming_others
 from speedproof.cluster.gpu_users import counting_gpus
 from speedproof.results.run_record import GPU_COLUMNS, read_gpu_samples
 
@@ -209,3 +209,15 @@ def test_the_gpus_that_a_run_uses_are_those_with_processes_that_were_not_there_b
         assert use.gpus == 2
     with counting_gpus({"CUDA_VISIBLE_DEVICES": ""}) as use:
         assert use.gpus is None
+
+
+def test_while_a_run_goes_on_others_on_the_gpu_are_those_that_are_not_of_it(monkeypatch):
+    FakeNvml(monkeypatch)
+    ours, other, of_another_container = os.getppid(), 1, 2**30
+    listed = [SimpleNamespace(pid=pid) for pid in (os.getpid(), ours, other, of_another_container)]
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", lambda handle: listed)
+    name_others = naming_others(1, lambda number: number == ours, {})
+    assert name_others is not None
+    (named,) = name_others()
+    assert named.startswith("process 1 (")
+    assert naming_others(1, lambda _: False, {"CUDA_VISIBLE_DEVICES": ""}) is None

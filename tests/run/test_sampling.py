@@ -2,6 +2,7 @@
 
 import pytest
 
+from speedproof.results.observations import MachineLoad
 from speedproof.results.run_record import GPU_COLUMNS, GPU_FILE, NOT_ALONE, read_gpu_samples, read_run
 from speedproof.run.gpu_sampling import note_problems, sampling_gpus
 from tests.report.example import write_example
@@ -65,3 +66,14 @@ def test_who_else_was_on_the_gpu_or_the_machine_stands_in_the_runs_record(tmp_pa
     run = note_problems(folder, [], ["process 12 (python3)"], beside=True)
     assert run.warnings[-2:] == ["others were on the GPU when it began: process 12 (python3)", NOT_ALONE]
     assert read_run(folder).warnings == run.warnings
+
+
+def test_what_the_machine_did_and_who_was_on_the_gpu_is_observed_of_a_run(tmp_path):
+    write_example(tmp_path)
+    folder = next((tmp_path / "experiments").glob("*/runs/*-timed"))
+    machine = MachineLoad(cores=2, seconds=3.0, others_cpu_s=0.5, gpu_processes=["process 12 (a)", "process 13 (b)"])
+    run = note_problems(folder, [], ["process 11 (c)", "process 12 (a)"], machine=machine)
+    assert run.observed is not None and run.observed.machine is not None
+    assert run.observed.machine.gpu_processes == ["process 11 (c)", "process 12 (a)", "process 13 (b)"]
+    assert run.observed.machine.others_share == pytest.approx(0.5 / 6)
+    assert read_run(folder).observed == run.observed

@@ -79,4 +79,4 @@ def test_a_report_that_compares_nothing_else_answers_by_the_container(tmp_path, 
     comparison.ratios.clear()
     comparison.claims.clear()
     said = describe_answer(comparison)[0]
-    assert said == f"{opening}Baseline (profiling) takes 1.02× as long inside the container as outside."
+    assert said == f"{opening}Baseline (profiling) takes 1.02× as long inside the container as outside on this machine."

@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 
 from speedproof.report.objection_phrases import describe_objection
-from speedproof.results.observations import Observations, WarmUpTimes
+from speedproof.results.observations import Observations, WarmUpObserved
 from speedproof.stats.ratio_checks import Examined
 from speedproof.stats.warm_up_check import check_warm_up, check_watched, predict_run, warm_up_excess_s
 
 
 def runs(timed_s, epoch_s=0.1, **warm_up):
     """Runs of a variant, whose warm-up took so long."""
-    observed = Observations(warm_up=WarmUpTimes(**warm_up) if warm_up else None)
+    observed = Observations(warm_up=WarmUpObserved(**warm_up) if warm_up else None)
     epochs = pd.DataFrame({"epoch": [1, 2, 3], "train_s": [epoch_s] * 3})
     return [
         SimpleNamespace(run=SimpleNamespace(observed=observed, process_s=one, continued=[]), epochs=epochs) for one in timed_s
@@ -22,7 +22,8 @@ def runs(timed_s, epoch_s=0.1, **warm_up):
 
 
 def examine(references, candidates, metric="process_s"):
-    return Examined("a", "b", metric, list(zip(references, candidates, strict=True)), 1.0, None, "faster", 0.02)
+    pairs = list(zip(references, candidates, strict=True))
+    return Examined("a", "b", metric, pairs, 1.0, None, "faster", 0.02)
 
 
 def say(objections):

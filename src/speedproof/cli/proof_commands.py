@@ -83,6 +83,13 @@ class ProofOptions:
         bool, typer.Option("--control", help="The first command once more in each round: how far it differs from itself")
     ] = False
     timeout_s: Annotated[int | None, typer.Option("--timeout", metavar="SECONDS", help="How long a run may take")] = None
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for another measurement on this machine to end. Default: fail")] = (
+        False
+    )
+    wait_for_quiet_min: Annotated[
+        float | None,
+        typer.Option("--wait-for-quiet", metavar="MINUTES", help="Wait up to so long for other programs to end. Default: 0"),
+    ] = None
     passed: Annotated[
         list[str] | None,
         typer.Option("--pass", metavar="PATTERN", help="Let commands see a variable that reads like a secret (repeatable)"),

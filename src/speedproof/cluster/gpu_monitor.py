@@ -4,7 +4,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count, takewhile
 from pathlib import Path
@@ -77,9 +77,35 @@ def name_gpu_processes(gpus: int, environ: Mapping[str, str] = os.environ) -> li
     A process of another container may have no name here.
     """
     handles = [handle for number in range(gpus) if (handle := find_gpu(environ, number)) is not None]
+    return [_name_process(number) for number in _list_computing(handles)]
+
+
+def naming_others(
+    gpus: int, is_ours: Callable[[int], bool], environ: Mapping[str, str] = os.environ
+) -> Callable[[], list[str]] | None:
+    """Return a function that names the processes on the first `gpus` GPUs that are not ours; None if there is no GPU.
+
+    A process of another container is not named: it cannot be told from a run's own.
+    """
+    handles = [handle for number in range(gpus) if (handle := find_gpu(environ, number)) is not None]
+    if not handles:
+        return None
+
+    def name_others() -> list[str]:
+        others = [number for number in _list_computing(handles) if not is_ours(number)]
+        return [_name_process(number) for number in others if _name_program(number)]  # named last: it may have ended meanwhile
+
+    return name_others
+
+
+def _list_computing(handles: Sequence[Any]) -> list[int]:
+    """Return the numbers of the processes that compute on these GPUs, except this one."""
     found = [ask_nvml(partial(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)) or [] for handle in handles]
-    numbers = dict.fromkeys(one.pid for processes in found for one in processes if one.pid != os.getpid())
-    return [f"process {number}{_name_program(number)}" for number in numbers]
+    return list(dict.fromkeys(one.pid for processes in found for one in processes if one.pid != os.getpid()))
+
+
+def _name_process(number: int) -> str:
+    return f"process {number}{_name_program(number)}"
 
 
 def _name_program(number: int) -> str:

@@ -16,7 +16,7 @@ from speedproof.config.evaluation import Evaluation
 from speedproof.config.reading import Reading
 from speedproof.results import older_versions as older
 from speedproof.results.experiment import EQUIVALENCE_MARGIN, LOOKS, Margin, Minutes, Until
-from speedproof.results.observations import WarmUpTimes
+from speedproof.results.observations import WarmUpObserved
 from speedproof.results.quality import Quality
 from speedproof.results.run_record import Backend
 
@@ -289,7 +289,7 @@ class Variant(Model):
     settings: dict[str, Any] = Field({}, description="Whatever else decides what it does, free of form")
     told_epochs: bool = Field(True, description="Whether its program is told how many epochs to run (SPEEDPROOF_EPOCHS)")
     blind: bool = Field(False, description="Whether its timed runs see nothing of speedproof: no variable, module or folder")
-    warm_up: WarmUpTimes | None = Field(None, description="How long its discarded runs took before")
+    warm_up: WarmUpObserved | None = Field(None, description="How long its discarded runs took before")
 
     @property
     def ranks(self) -> int:

@@ -51,12 +51,14 @@ def write_events(
     thread_names: Mapping[int, str],
     info: TraceInfo,
     shown_zero_ns: int | None = None,
+    unix_ns: int | None = None,
 ) -> TraceInfo:
     """Write raw tables as a trace, and return its `trace.json`. `raw` is emptied: a large trace is not held twice.
 
     `main_threads` gives a process' first thread, `thread_names` a thread's name, both by the profiler's numbers; a
     thread's number must be unique among all processes. Tables are sorted by start. `info.rows` is filled in here, and
-    `info.zero_ns` where it is known which moment of `raw` the profiler's own window calls zero, `shown_zero_ns`.
+    `info.zero_ns` where it is known which moment of `raw` the profiler's own window calls zero, `shown_zero_ns`, and
+    `info.unix_zero_ns` if it is known when, in nanoseconds since 1970, the clock of `raw` was zero, `unix_ns`.
     """
     zero_ns = min((pc.min(table["start_ns"]).as_py() for table in _timed(raw) if len(table)), default=0)
     tables = {name: _sort_by_start(raw.pop(name)) for name in list(raw)}
@@ -81,7 +83,8 @@ def write_events(
     )
     rows = {name: len(tables[name]) if name in tables else 0 for name in TABLES}
     shown_ns = None if shown_zero_ns is None else zero_ns - shown_zero_ns
-    info = info.model_copy(update={"rows": rows, "zero_ns": shown_ns})
+    unix_zero_ns = None if unix_ns is None else zero_ns + unix_ns
+    info = info.model_copy(update={"rows": rows, "zero_ns": shown_ns, "unix_zero_ns": unix_zero_ns})
     write_trace(folder, tables, info)
     return info
 

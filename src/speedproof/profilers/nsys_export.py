@@ -121,10 +121,12 @@ class _Conversion:
         raw |= self._number_devices(raw)
         self._read_complaints()
         thread_names = self._thread_names()
+        # On one machine a range's end and the system's clock, read right after it, were 36 µs apart.
+        unix_ns = next((row[0] for row in self.export.select("TARGET_INFO_SESSION_START_TIME", utcEpochNs=int | None)), None)
         self.export.check_unchanged()
         warnings = sorted(self.export.warnings)  # tables are read in any order
         info = TraceInfo(profiler="nsys", profiler_version=version, source_schema=schema, rows={}, warnings=warnings)
-        return write_events(folder, raw, self._main_threads(raw), thread_names, info, shown_zero_ns=0)
+        return write_events(folder, raw, self._main_threads(raw), thread_names, info, shown_zero_ns=0, unix_ns=unix_ns)
 
     def _read_events(self) -> dict[str, pa.Table]:
         """Read all tables of events, two at a time: the time goes into SQLite, which lets another thread work meanwhile."""

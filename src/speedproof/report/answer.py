@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from speedproof.report.document import VariantName
 from speedproof.report.headlines import describe_needed
 from speedproof.report.objection_phrases import describe_objection, describe_unequal_epochs
+from speedproof.report.scope import name_here, warn_of_machines
 from speedproof.results.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
+from speedproof.results.objections import list_leading
 from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.main_ratios import MainRatio, State, find_main_ratios, is_of_times, orient
 from speedproof.util.numbers import format_count, format_range, format_ratio, format_value
@@ -40,17 +42,17 @@ def describe_answer(comparison: Comparison) -> list[str]:
 
 def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
     """Return in one sentence what the main ratio says; never more than its interval and its quality allow."""
-    row, value = main.row, format_ratio(*main.interval)[0]
+    row, value, here = main.row, format_ratio(*main.interval)[0], name_here(main.row)
     match row:
         case Scaling():
             open_yet = _OPENINGS.get(main.state, [])
             others = "one" if row.smaller_ranks == 1 else f"each of {row.smaller_ranks}"
             each = f"{'each' if open_yet else 'Each'} of {row.larger_ranks} GPUs of "
             done = f" gets {value} as much done as {others} of "
-            return [*open_yet, each, VariantName(row.larger_title), done, VariantName(row.smaller_title), "."]
+            return [*open_yet, each, VariantName(row.larger_title), done, VariantName(row.smaller_title), f"{here}."]
         case ContainerCost():
             open_yet = _OPENINGS.get(main.state, [])
-            return [*open_yet, VariantName(row.title), f" takes {value} as long inside the container as outside."]
+            return [*open_yet, VariantName(row.title), f" takes {value} as long inside the container as outside{here}."]
         case NoiseFloor():
             raise TypeError("a noise floor is no finding")
     centre = main.interval[0]
@@ -59,39 +61,35 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
     value = value if centre >= 1 else format_ratio(*orient(row, not main.turned))[0]
     if not is_of_times(row):
         open_yet = _OPENINGS.get(main.state, [])
-        return [*open_yet, slow, f" has {value} the {comparison.title_of(row.metric)} of ", fast, "."]
+        return [*open_yet, slow, f" has {value} the {comparison.title_of(row.metric)} of ", fast, f"{here}."]
     does, unequal = _describe_doing(row, comparison), describe_unequal_epochs(row, names[0])
     match main.state:
         case "shown" if centre < 1:  # what is documented keeps its way round
+            near = warn_of_machines(row, main.interval[0])
             return [
                 slow,
                 f" is slower: it {does} {format_ratio(*main.interval)[0]} as fast as ",
                 fast,
-                f"{describe_unequal_epochs(row, names[1])}.",
+                f"{here}{describe_unequal_epochs(row, names[1])}{near}.",
             ]
         case "shown":
-            return [fast, f" {does} {value} as fast as ", slow, f"{unequal}."]
+            return [fast, f" {does} {value} as fast as ", slow, f"{here}{unequal}{warn_of_machines(row, main.interval[0])}."]
         case "equivalent":
-            unequal = describe_unequal_epochs(row, names[0])
-            return [
-                fast,
-                f" {does} as fast as ",
-                slow,
-                f"{unequal}, within {format_value(comparison.equivalence_margin, '%')}.",
-            ]
+            margin = format_value(comparison.equivalence_margin, "%")
+            return [fast, f" {does} as fast as ", slow, f"{here}{unequal}, within {margin}."]
         case "no difference shown":
             return [
-                "No difference shown: whether ",
+                f"No difference shown: {_list_doubts(row, comparison)}whether ",
                 fast,
                 f" {does} faster or slower than ",
                 slow,
-                f" is open (measured {value}).",
+                f"{here} is open (measured {value}).",
             ]
         case "withheld":
-            return ["Withheld: ", fast, f" {does} {value} as fast as ", slow, ", but at a worse quality."]
+            return ["Withheld: ", fast, f" {does} {value} as fast as ", slow, f"{here}, but at a worse quality."]
         case "contested":
-            doubts = [describe_objection(one, comparison.variants) for one in row.objections if one.blocks]
-            return ["Inconclusive: ", "; ".join(doubts), "; ", fast, f" came out {value} as fast as ", slow, "."]
+            doubts = _list_doubts(row, comparison)
+            return [f"Inconclusive: {doubts}", fast, f" came out {value} as fast as ", slow, f"{here}."]
         case "one pair":
             return [
                 "No verdict: in a single pair of runs ",
@@ -99,7 +97,7 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
                 " came out ",
                 f"{value} as fast as ",
                 slow,
-                ", which proves nothing.",
+                f"{here}, which proves nothing.",
             ]
         case "no verdict":
             pairs = format_count(row.pairs, "pair")
@@ -109,7 +107,7 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
                 fast,
                 f" came out {value} as fast as ",
                 slow,
-                f"; a verdict needs {LEAST_PAIRS}.",
+                f"{here}; a verdict needs {LEAST_PAIRS}.",
             ]
 
 
@@ -188,6 +186,12 @@ def _say_verdict(claim: ClaimResult) -> str:
 def name_mode(main: MainRatio) -> str:
     """Return how the runs of a ratio ran, where it was not as they do by themselves."""
     return ", under the profiler" if isinstance(main.row, Ratio) and main.row.mode != "timed" else ""
+
+
+def _list_doubts(row: Ratio, comparison: Comparison) -> str:
+    """Return the objections that a ratio's sentence begins with, each with a semicolon behind it."""
+    leading = list_leading(row.objections, row.outcome == "inconclusive")
+    return "".join(f"{describe_objection(one, comparison.variants)}; " for one in leading)
 
 
 def _describe_doing(row: Ratio, comparison: Comparison) -> str:

@@ -19,8 +19,10 @@ from speedproof.report.explanation import describe_idleness
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.forest import CLAIM_TONES, VERDICT_TONES, describe_state, draw_forest, judge_claimed, list_bounds
 from speedproof.report.objection_phrases import describe_objection
+from speedproof.report.scope import warn_of_machines
 from speedproof.results.asked import Claim
 from speedproof.results.comparison import ClaimResult, Comparison, Ratio
+from speedproof.results.objections import list_leading
 from speedproof.results.run_record import NOT_ALONE
 from speedproof.stats.main_ratios import MainRatio, find_main_ratios, orient
 from speedproof.stats.proof_claim import check_claimed, name_judged
@@ -92,7 +94,10 @@ def _judge_claim(main: MainRatio, evidence: Evidence) -> tuple[Claim | None, lis
     if found is None:
         return None, [], []
     claim, outcome = found
-    return claim, [f"Claimed {claim.text}: {outcome}. "], [Badge(f"claim {claim.text}: {outcome}", CLAIM_TONES[outcome])]
+    row, centre = main.row, main.row.centre if isinstance(main.row, Ratio) else 1.0
+    decided = outcome in ("shown", "refuted") and not warn_of_machines(row, centre)  # else its own sentence warns
+    near = warn_of_machines(row, centre, claim.value) if decided else ""
+    return claim, [f"Claimed {claim.text}: {outcome}{near}. "], [Badge(f"claim {claim.text}: {outcome}", CLAIM_TONES[outcome])]
 
 
 def _list_doubts(main: MainRatio, evidence: Evidence) -> list[Badge]:
@@ -105,7 +110,8 @@ def _list_doubts(main: MainRatio, evidence: Evidence) -> list[Badge]:
 def _list_conditions(main: MainRatio, comparison: Comparison) -> list[Fact]:
     """Return what else a reader must know of the main ratio."""
     objections = main.row.objections if isinstance(main.row, Ratio) else []
-    conditions = [capitalize(describe_objection(one, comparison.variants)) for one in objections if not one.blocks]
+    leading = list_leading(objections, main.state == "no difference shown")
+    conditions = [capitalize(describe_objection(one, comparison.variants)) for one in objections if one not in leading]
     return [Fact("But", f"{'. '.join(conditions)}.", warns=True)] if conditions else []
 
 

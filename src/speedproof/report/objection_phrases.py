@@ -1,10 +1,10 @@
 """What speaks against a ratio, in words."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from speedproof.results.comparison import Ratio
-from speedproof.results.objections import Objection
-from speedproof.util.numbers import format_count, format_range, format_value
+from speedproof.results.objections import Objection, ObjectionKind
+from speedproof.util.numbers import Unit, format_count, format_duration, format_range, format_value
 from speedproof.util.units import MIB
 
 # Where a process spends time outside of its epochs.
@@ -16,75 +16,9 @@ _PLACES = {
 }
 
 
-def format_processes(number: int) -> str:
-    """Write how many processes there are."""
-    return f"{number} process{'' if number == 1 else 'es'}"
-
-
 def describe_objection(objection: Objection, titles: Mapping[str, str]) -> str:
     """Return an objection as a clause; `titles` are the variants' names for readers."""
-    whose = titles.get(objection.variant or "", "") or "both"
-    own, other = (objection.values.get(name, 0.0) for name in ("own", "other"))
-    match objection.kind:
-        case "left processes":
-            count = format_processes(int(objection.values["processes"]))
-            return f"{whose} left {count} running when it ended, and what they would still have done is not timed"
-        case "clocks":
-            return f"{_describe_ratios(objection, whose)}{_describe_unreported(objection)}"
-        case "unsupported":
-            if "elsewhere_s" in objection.values:
-                return f"{_describe_outside(objection, whose)}, too noisy to check"
-            return f"{_describe_ratios(objection, whose)}, too noisy to check{_describe_unreported(objection)}"
-        case "outside":
-            return _describe_outside(objection, whose)
-        case "cores":
-            return f"{whose} uses {own:.1f} cores, the other {other:.1f}"
-        case "bytes read":
-            return f"{whose} reads {format_value(own / MIB, 'MiB')}, the other {format_value(other / MIB, 'MiB')}"
-        case "gpus":
-            return f"{whose} computes on {own:g} GPUs, the other on {other:g}"
-        case "warm-up differs":
-            what = "epoch" if "warm_up_epoch_s" in objection.values else "process"
-            before, timed = (format_value(objection.values[f"{when}_{what}_s"], "s") for when in ("warm_up", "timed"))
-            ran = f"an epoch of {whose} took" if what == "epoch" else f"{whose} ran"
-            return f"{ran} {before} in the warm-up and {timed} when timed"
-        case "watched run differs":
-            watched, between = _read_watched(objection.values)
-            return f"{whose} ran {watched} when it could see that it is measured, outside of the {between} of its blind runs"
-        case "watched run":
-            watched, between = _read_watched(objection.values)
-            return (
-                f"{whose} ran {watched} when it could see that it is measured; a run outside {between} would have been noticed"
-            )
-
-
-def _describe_ratios(objection: Objection, whose: str) -> str:
-    """Return what a variant reports and what our clock saw: how many times as fast as the other one it is."""
-    reported, observed = (format_value(objection.values[name], "×") for name in ("reported", "observed"))
-    return f"{whose} reports {reported} but our clock saw {observed}"
-
-
-def _describe_unreported(objection: Objection) -> str:
-    if "unreported_s" not in objection.values:
-        return ""
-    own, other = (format_value(max(0.0, objection.values[name]), "s") for name in ("unreported_s", "unreported_by_other_s"))
-    return f": {own} of each of its epochs lie outside the times it reports (the other: {other})"
-
-
-def _describe_outside(objection: Objection, whose: str) -> str:
-    """Return where a variant's process spends what its epochs save."""
-    spent = " and ".join(
-        f"{format_value(objection.values[name], 's')} {place}" for name, place in _PLACES.items() if name in objection.values
-    )
-    if "gain_s" not in objection.values:
-        return f"{whose}'s process takes longer than the other: {spent}"
-    saved = format_value(objection.values["gain_s"], "s")
-    return f"{whose} reports {saved} less for all its epochs, but its process takes longer than the other elsewhere: {spent}"
-
-
-def _read_watched(values: Mapping[str, float]) -> tuple[str, str]:
-    """Return how long a watched run took, and between which lengths one like the blind runs lies."""
-    return format_value(values["watched_s"], "s"), format_range(values["low_s"], values["high_s"], "s")
+    return _PHRASES[objection.kind](objection, titles.get(objection.variant or "", "both"))
 
 
 def describe_unequal_epochs(ratio: Ratio, subject: str) -> str:
@@ -93,3 +27,183 @@ def describe_unequal_epochs(ratio: Ratio, subject: str) -> str:
         return ""
     own, other = ratio.work.epochs if subject == ratio.reference else reversed(ratio.work.epochs)
     return f", of unequal work ({format_count(own, 'epoch')} against {other:g})"
+
+
+def describe_remedy(objections: Sequence[Objection]) -> str:
+    """Return what to do about noise that hides a difference, as a sentence; nothing if it does not."""
+    kinds = {one.kind for one in objections}
+    if "noise" not in kinds:
+        return ""
+    return "Longer runs differ less" + ("; --wait-for-quiet 10 waits for other programs." if "busy machine" in kinds else ".")
+
+
+def _left_processes(one: Objection, whose: str) -> str:
+    number = int(one.values["processes"])
+    count = f"{number} process{'' if number == 1 else 'es'}"
+    return f"{whose} left {count} running when it ended, and what they would still have done is not timed"
+
+
+def _clocks(one: Objection, whose: str) -> str:
+    return f"{_describe_ratios(one, whose)}{_describe_unreported(one)}"
+
+
+def _unsupported(one: Objection, whose: str) -> str:
+    if "elsewhere_s" in one.values:
+        return f"{_outside(one, whose)}, too noisy to check"
+    return f"{_describe_ratios(one, whose)}, too noisy to check{_describe_unreported(one)}"
+
+
+def _describe_ratios(one: Objection, whose: str) -> str:
+    """Return what a variant reports and what our clock saw: how many times as fast as the other one it is."""
+    reported, observed = _format_values(one, "×", "reported", "observed")
+    return f"{whose} reports {reported} but our clock saw {observed}"
+
+
+def _describe_unreported(one: Objection) -> str:
+    if "unreported_s" not in one.values:
+        return ""
+    own, other = (format_value(max(0.0, one.values[name]), "s") for name in ("unreported_s", "unreported_by_other_s"))
+    return f": {own} of each of its epochs lie outside the times it reports (the other: {other})"
+
+
+def _outside(one: Objection, whose: str) -> str:
+    """Return where a variant's process spends what its epochs save."""
+    spent = " and ".join(
+        f"{format_value(one.values[name], 's')} {place}" for name, place in _PLACES.items() if name in one.values
+    )
+    if "gain_s" not in one.values:
+        return f"{whose}'s process takes longer than the other: {spent}"
+    (saved,) = _format_values(one, "s", "gain_s")
+    return f"{whose} reports {saved} less for all its epochs, but its process takes longer than the other elsewhere: {spent}"
+
+
+def _cores(one: Objection, whose: str) -> str:
+    return f"{whose} uses {one.values['own']:.1f} cores, the other {one.values['other']:.1f}"
+
+
+def _bytes_read(one: Objection, whose: str) -> str:
+    own, other = (format_value(one.values[name] / MIB, "MiB") for name in ("own", "other"))
+    return f"{whose} reads {own}, the other {other}"
+
+
+def _gpus(one: Objection, whose: str) -> str:
+    return f"{whose} computes on {one.values['own']:g} GPUs, the other on {one.values['other']:g}"
+
+
+def _warm_up_differs(one: Objection, whose: str) -> str:
+    what = "epoch" if "warm_up_epoch_s" in one.values else "process"
+    before, timed = _format_values(one, "s", f"warm_up_{what}_s", f"timed_{what}_s")
+    ran = f"an epoch of {whose} took" if what == "epoch" else f"{whose} ran"
+    return f"{ran} {before} in the warm-up and {timed} when timed"
+
+
+def _watched_run_differs(one: Objection, whose: str) -> str:
+    watched, between = _read_watched(one)
+    return f"{whose} ran {watched} when it could see that it is measured, outside of the {between} of its blind runs"
+
+
+def _watched_run(one: Objection, whose: str) -> str:
+    watched, between = _read_watched(one)
+    return f"{whose} ran {watched} when it could see that it is measured; a run outside {between} would have been noticed"
+
+
+def _read_watched(one: Objection) -> tuple[str, str]:
+    """Return how long a watched run took, and between which lengths one like the blind runs lies."""
+    return format_value(one.values["watched_s"], "s"), format_range(one.values["low_s"], one.values["high_s"], "s")
+
+
+def _carried_over(one: Objection, whose: str) -> str:
+    first = "first timed run" if one.values["timed"] else "warm-up"
+    changed = f"{_describe_drop(one, first)}, and changed {_list_names(one.names)}, which later runs see"
+    return f"{whose}: {changed}; remove that before each run, or try --isolate"
+
+
+def _warm_caches(one: Objection, whose: str) -> str:
+    return f"{whose}: {_describe_drop(one, 'warm-up')}, which found compile caches as it left them (--caches cold)"
+
+
+def _changed_packages(one: Objection, whose: str) -> str:
+    return f"{whose} changed packages of the interpreter: {_list_names(one.names)}; use an environment for each"
+
+
+def _describe_drop(one: Objection, first: str) -> str:
+    first_s, later_s = _format_values(one, "s", "first_s", "later_s")
+    return f"its {first} took {first_s}, later runs {later_s}"
+
+
+def _list_names(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _noise(one: Objection, whose: str) -> str:
+    spread, effect = _format_values(one, "%", "spread", "effect")
+    return f"runs of one variant differ by {spread}, more than the {effect} between the variants"
+
+
+def _busy_machine(one: Objection, whose: str) -> str:
+    cores = format_count(int(one.values["cores"]), "core")
+    return f"other programs took {one.values['others_cores']:.2g} of {cores} during the runs"
+
+
+def _stolen_time(one: Objection, whose: str) -> str:
+    cores = format_count(int(one.values["cores"]), "core")
+    return f"the hypervisor took {one.values['stolen_cores']:.2g} of {cores} away during the runs"
+
+
+def _cpu_quota(one: Objection, whose: str) -> str:
+    held, watched = (format_duration(one.values[name]) for name in ("held_s", "watched_s"))
+    return f"a CPU quota held the runs back for {held} of core time in {watched}"
+
+
+def _heat(one: Objection, whose: str) -> str:
+    return f"heat held the processor's clock down {format_count(int(one.values['events']), 'time')} during the runs"
+
+
+def _shared_gpu(one: Objection, whose: str) -> str:
+    more = int(one.values["processes"]) - len(one.names)
+    return f"others were on the GPU: {', '.join(one.names)}{f' and {more} more' if more else ''}"
+
+
+def _gpu_clocks(one: Objection, whose: str) -> str:
+    held, other = _format_values(one, "%", "held", "other_held")
+    return (
+        f"the GPU held its clocks down in {held} of the samples of {whose}, {other} of the other's; "
+        f"the other's mean clock is {one.values['clock_ratio']:.3g}× as high"
+    )
+
+
+def _gpu_still_busy(one: Objection, whose: str) -> str:
+    seconds, other = _format_values(one, "s", "overhang_s", "other_overhang_s")
+    return (
+        f"when {whose} says that an epoch is done, the GPU still works for {seconds} on it (the other's: {other}); "
+        "synchronize before you read the clock"
+    )
+
+
+def _format_values(one: Objection, unit: Unit, *names: str) -> tuple[str, ...]:
+    return tuple(format_value(one.values[name], unit) for name in names)
+
+
+_PHRASES: dict[ObjectionKind, Callable[[Objection, str], str]] = {
+    "left processes": _left_processes,
+    "clocks": _clocks,
+    "unsupported": _unsupported,
+    "outside": _outside,
+    "warm-up differs": _warm_up_differs,
+    "watched run differs": _watched_run_differs,
+    "watched run": _watched_run,
+    "carried over": _carried_over,
+    "warm caches": _warm_caches,
+    "changed packages": _changed_packages,
+    "cores": _cores,
+    "bytes read": _bytes_read,
+    "gpus": _gpus,
+    "noise": _noise,
+    "busy machine": _busy_machine,
+    "stolen time": _stolen_time,
+    "cpu quota": _cpu_quota,
+    "heat": _heat,
+    "shared gpu": _shared_gpu,
+    "gpu clocks": _gpu_clocks,
+    "gpu still busy": _gpu_still_busy,
+}

@@ -8,7 +8,6 @@ from speedproof.results.quality import Finite
 
 Duration = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
-_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 # Whether our clock saw each epoch end. If not, why:
 # together: several reports came in one read, or faster than the epochs that they report can have taken
@@ -17,15 +16,57 @@ _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 # none: there are fewer than two epochs
 Arrivals = Literal["seen", "together", "file", "replaced", "none"]
 
+# The share of the cores that other programs take on a machine that is not quiet any more. On an idle one of 16 cores it was at
+# most 0.4 % of a second (32 runs: one core busy, all busy in NumPy, files written, asleep), which is 3 % of two cores; beside
+# other work on two cores, 60 to 100 %.
+BUSY_FROM = 0.05
+MOST_CHANGED = 40  # files that a record names
 
-class WarmUpTimes(BaseModel):
-    """How long the discarded runs of a program took before its timed ones."""
+
+class WarmUpObserved(BaseModel):
+    """What we saw of a variant's warm-up, with which its timed runs are compared."""
 
     model_config = ConfigDict(extra="forbid")
 
     process_s: Duration
+    epoch_s: Duration | None = None  # as the metric training_epoch_s has it; None: it reports no epochs
     shortest_epoch_s: Duration | None = None  # of several
     watched_s: Duration | None = None  # the process of the last one, which saw us; None: timed runs see us, too
+    changed: list[str] = []  # files that later runs see
+    changed_code: list[str] = []  # of these, modules of the interpreter's packages
+    kept_caches: Count = 0  # files of compile caches that each run finds as the warm-up left them
+
+
+class MachineLoad(BaseModel):
+    """What else the machine did during a run. None: the system does not tell."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cores: Annotated[int, Field(ge=1)]  # that the run may use
+    seconds: Duration  # for which the machine was watched
+    load: Duration | None = None  # average of the last minute, when the run began
+    others_cpu_s: Duration | None = None  # CPU time that other programs took on these cores
+    stolen_s: Duration | None = None  # in which the hypervisor gave these cores to others
+    quota_throttled_s: Duration | None = None  # in which a CPU quota held the run back, all cores together
+    thermal_events: Count | None = None  # in which heat held a core's clock down
+    clock_mhz: Duration | None = None  # of the first cores, mean over the run
+    gpu_processes: list[str] = []  # of others, on the run's GPUs
+
+    @property
+    def others_share(self) -> float | None:
+        """Return which share of the cores other programs took; None if that is not known."""
+        core_s = self.cores * self.seconds
+        return self.others_cpu_s / core_s if self.others_cpu_s is not None and core_s else None
+
+    @property
+    def others_cores(self) -> float:
+        """Return how many cores other programs took, as far as is known."""
+        return self.cores * (self.others_share or 0.0)
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether other programs took so much that times suffer."""
+        return (self.others_share or 0.0) > BUSY_FROM
 
 
 class Observations(BaseModel):
@@ -36,11 +77,15 @@ class Observations(BaseModel):
     left_processes: Count = 0  # that still ran when the program had ended, and were ended then
     arrivals: Arrivals = "none"
     rates: bool = False  # whether its epochs are printed rates: one sample each
-    start_up_s: _Seconds | None = None  # from the launch to the first epoch, by our clock; None: not seen
-    after_s: _Seconds | None = None  # from the last epoch's end until the program and its children had ended; None: not seen
-    warm_up: WarmUpTimes | None = None  # None: there was none
+    start_up_s: Duration | None = None  # from the launch to the first epoch, by our clock; None: not seen
+    after_s: Duration | None = None  # from the last epoch's end until the program and its children had ended; None: not seen
+    changed: list[str] = []  # files that later runs see, at most :data:`MOST_CHANGED`
+    changed_code: list[str] = []  # of these, modules of the interpreter's packages
+    warm_up: WarmUpObserved | None = None  # None: there was none
     quality: Finite | None = None  # of what it left, by the quality command; None: there is no such command
-    cpu_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None  # of all its processes that ended; None: not known
+    cpu_s: Duration | None = None  # of all its processes that ended; None: not known
     read_bytes: Count | None = None  # that these read in all, from files in memory, pipes and sockets too; None: not known
     storage_bytes: Count | None = None  # of those, from storage
     gpus: Count | None = None  # that it computed on, by NVML; None: not known
+    machine: MachineLoad | None = None  # None: in records of before it was observed
+    epochs_ended_unix_ns: list[Count] = []  # of a profiled run: when each epoch's line or mark came, on the system's clock

@@ -304,7 +304,7 @@ class Advice(_Row):
 
 
 # Keys that stand in the file only where they hold something, so that a trace without them keeps its summary's digest.
-_WHERE_RECORDED = frozenset({"clock_skew", "metrics", "memory", "sampled_functions", "sampled_python"})
+_WHERE_RECORDED = frozenset({"gpu_overhang_s", "clock_skew", "metrics", "memory", "sampled_functions", "sampled_python"})
 
 # What a summary of an earlier form is of: our own loop's epochs.
 FOUND_EPOCHS = Found(unit="epoch", by="ranges", name="epoch", coverage=1.0, left_out=0)
@@ -338,6 +338,11 @@ class Summary(_Row):
     clock_skew: ClockSkew | None = Field(None, description="Of work that begins before its launch; absent where none does")
     launches: Launches | None = Field(None, description="Of the loop's kernels; null where no launch is in the trace")
     communication: Communication | None = Field(None, description="Hidden and exposed; null where there is none")
+    gpu_overhang_s: list[float] = Field(
+        [],
+        description="How long the GPU works on what was launched before, after each line or mark that ends an epoch; "
+        "absent if none came while the trace was recorded",
+    )
     metrics: list[SampledMetric] = Field(
         [], description="Of sampled GPUs that the process used; absent where nothing sampled them"
     )

@@ -132,6 +132,7 @@ class TraceInfo(BaseModel):
     rows: dict[str, int]
     warnings: list[str]
     zero_ns: int | None = None  # the trace's zero, on the clock that the profiler's own window shows; None: that is unknown
+    unix_zero_ns: int | None = None  # the same on the system's clock, in nanoseconds since 1970; None: that is unknown
 
 
 def write_trace(folder: Path, tables: dict[str, pa.Table], info: TraceInfo) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from speedproof.cluster.gpu_monitor import GpuMonitor
 from speedproof.results.files import write_json, write_text
+from speedproof.results.observations import MachineLoad, Observations
 from speedproof.results.run_record import GPU_FILE, NOT_ALONE, RUN_FILE, Run, read_run
 
 
@@ -28,10 +29,18 @@ def sampling_gpus(
         yield monitors
 
 
-def note_problems(folder: Path, monitors: Sequence[GpuMonitor], others: Sequence[str] = (), *, beside: bool = False) -> Run:
+def note_problems(
+    folder: Path,
+    monitors: Sequence[GpuMonitor],
+    others: Sequence[str] = (),
+    *,
+    beside: bool = False,
+    machine: MachineLoad | None = None,
+) -> Run:
     """Return the record of a run that has ended; among its warnings what its samples lack, and who else was on the machine.
 
-    `others` were on its GPU; `beside`: another experiment measured on the machine when it began or ended.
+    `others` were on its GPU; `beside`: another experiment measured on the machine when it began or ended. What else the
+    `machine` did goes into what was observed of the run.
     """
     run = read_run(folder)
     problems = [monitor.problem for monitor in monitors if monitor.problem]
@@ -41,8 +50,13 @@ def note_problems(folder: Path, monitors: Sequence[GpuMonitor], others: Sequence
         problems.append(NOT_ALONE)
     if run.conditions.gpu and not all(monitor.sees_gpu for monitor in monitors):
         problems.append("NVML sees no GPU: there are no samples of it")
-    if problems:
-        run = run.model_copy(update={"warnings": [*run.warnings, *problems]})
+    observed = run.observed
+    if machine is not None:
+        everybody = list(dict.fromkeys([*others, *machine.gpu_processes]))
+        machine = machine.model_copy(update={"gpu_processes": everybody})
+        observed = (observed or Observations()).model_copy(update={"machine": machine})
+    if problems or machine is not None:
+        run = run.model_copy(update={"warnings": [*run.warnings, *problems], "observed": observed})
         write_json(folder / RUN_FILE, run)
     return run
 

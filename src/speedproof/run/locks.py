@@ -26,12 +26,13 @@ LOCK_FILE = ".lock"
 LOCKS_VARIABLE = "SPEEDPROOF_LOCKS"
 # What a killed experiment started is killed at once, but a process that wrote to a disk, or used a GPU, takes a moment to die.
 _PATIENCE_S = 3
+Waiting = Callable[[str], None]  # is told whom one waits for, again every few seconds
 _LISTENS = "00010000"  # among the flags of /proc/net/unix: __SO_ACCEPTCON of linux/net.h
 
 
 @contextmanager
-def holding_folder(folder: Path) -> Iterator[None]:
-    """Keep other experiments out of a folder while this one fills it.
+def holding_folder(folder: Path, waiting: Waiting | None = None) -> Iterator[None]:
+    """Keep other experiments out of a folder while this one fills it; with `waiting`, wait until it is free.
 
     Raises:
         BusyError: one fills it already.
@@ -43,11 +44,11 @@ def holding_folder(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise RecordError(f"{folder / LOCK_FILE}: cannot be written ({error.strerror}); name another folder") from None
     try:
-        if not _try_patiently(lambda: _lock_file(file)):
-            holder = os.pread(file, 200, 0).decode(errors="replace").strip()
-            raise BusyError(
-                f"{folder}: is being filled by {holder or 'another process'}; wait for its end, or stop it, then run again"
-            )
+        while not _try_patiently(lambda: _lock_file(file)):
+            holder = os.pread(file, 200, 0).decode(errors="replace").strip() or "another process"
+            if waiting is None:
+                raise BusyError(f"{folder}: is being filled by {holder}; wait for its end, or stop it, then run again")
+            waiting(f"waiting for {holder}, which fills {folder}")
         os.ftruncate(file, 0)
         os.pwrite(file, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
         yield
@@ -56,14 +57,18 @@ def holding_folder(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def holding_devices(device: str, gpus: int, environ: Mapping[str, str] = os.environ) -> Iterator[None]:
+def holding_devices(
+    device: str, gpus: int, environ: Mapping[str, str] = os.environ, waiting: Waiting | None = None
+) -> Iterator[None]:
     """Keep other experiments off this one's devices: its first `gpus` GPUs for `cuda`, else all processor cores it may use.
+
+    With `waiting`, wait until they are free. Meanwhile none of them is held, as whoever measures would take it for company.
 
     Raises:
         BusyError: an experiment measures there already.
     """
     if not sys.platform.startswith("linux"):  # whose own are sockets without a file
-        with holding_folder(Path(tempfile.gettempdir()) / f"speedproof-{os.geteuid()}"):
+        with holding_folder(Path(tempfile.gettempdir()) / f"speedproof-{os.geteuid()}", waiting):
             yield
         return
     if device == "cuda":
@@ -75,8 +80,16 @@ def holding_devices(device: str, gpus: int, environ: Mapping[str, str] = os.envi
         names = [f"core {number} of the processor{node and ' of '}{node}" for number in sorted(os.sched_getaffinity(0))]
         way_out = "give this one other cores (taskset)"
     with ExitStack() as stack:
-        for name in names:
-            stack.enter_context(_holding(name, way_out, environ))
+        while True:
+            try:
+                with ExitStack() as held:
+                    for name in names:
+                        held.enter_context(_holding(name, way_out, environ, waiting))
+                    stack.push(held.pop_all())
+                break
+            except BusyError:
+                if waiting is None:
+                    raise
         yield
 
 
@@ -110,13 +123,15 @@ def _address(name: str, environ: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def _holding(name: str, way_out: str, environ: Mapping[str, str]) -> Iterator[None]:
+def _holding(name: str, way_out: str, environ: Mapping[str, str], waiting: Waiting | None) -> Iterator[None]:
     with socket.socket(socket.AF_UNIX) as own:
         address = _address(name, environ)
         if not _try_patiently(lambda: _bind(own, address)):
+            holder = _find_holder(address)
+            if waiting is not None:
+                waiting(f"waiting for {holder} to end")
             raise BusyError(
-                f"{name}: {_find_holder(address)} measures on it, and two at once spoil each other's times; wait for its end, "
-                f"or {way_out}"
+                f"{name}: {holder} measures on it, and two at once spoil each other's times; wait for its end, or {way_out}"
             )
         own.listen()
         yield

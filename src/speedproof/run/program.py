@@ -64,6 +64,7 @@ from speedproof.util.errors import ConfigError, ProfilingError, RecordError, Tra
 from speedproof.util.numbers import format_count
 from speedproof.util.secrets import scrub_secrets
 from speedproof.util.signals import StoppedError, raising_when_stopped
+from speedproof.util.units import NS_PER_S
 
 RECEIVED = "received "  # in the record of a run that a signal stopped, before its name
 
@@ -222,6 +223,7 @@ def _observe(
         read_bytes=life.read_bytes if life else None,
         storage_bytes=life.storage_bytes if life else None,
         gpus=gpus,
+        epochs_ended_unix_ns=[] if profiler == "none" else _list_epoch_ends(marks, variant.reads),
     )
 
 
@@ -231,6 +233,14 @@ def _counting_gpus(
     if config.measurement.device == "cpu" or variant.ranks > 1 or mode != "timed":
         return nullcontext()
     return counting_gpus({**os.environ, **environ, **variant.environment})
+
+
+def _list_epoch_ends(marks: Marks, reading: Reading) -> list[int]:
+    """Return when each epoch's line or mark came, in nanoseconds since 1970; a file's rows have no moments of their own."""
+    if reading.source not in ("lines", "marks"):
+        return []
+    since_ns = time.time_ns() - time.monotonic_ns()
+    return [round(epoch.end_seen_s * NS_PER_S) + since_ns for epoch in marks.epochs if epoch.end_seen_s is not None]
 
 
 def describe_left(processes: int) -> str:

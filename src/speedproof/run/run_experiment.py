@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 
-from speedproof.cluster.gpu_monitor import GpuMonitor, name_gpu_processes
+from speedproof.cluster.gpu_monitor import GpuMonitor, name_gpu_processes, naming_others
+from speedproof.cluster.machine_load import is_of_ours, watching_machine
 from speedproof.cluster.nodes import ALONE, Node
 from speedproof.cluster.torchrun import rank_variables, torchrun_command
 from speedproof.config.model import Config, Variant
@@ -28,7 +29,7 @@ from speedproof.results.run_record import Backend, Conditions, Run, read_run
 from speedproof.run.caches import compile_cache, fill_prepared_folders
 from speedproof.run.conditions import describe_conditions
 from speedproof.run.gpu_sampling import note_problems, sampling_gpus
-from speedproof.run.locks import holding_devices, holding_folder, others_measure
+from speedproof.run.locks import Waiting, holding_devices, holding_folder, others_measure
 from speedproof.run.nsys_runs import convert_reports, put_reports_away, report_files, trace_lost, traced_command
 from speedproof.run.plan import plan_experiment
 from speedproof.run.process import run_here, run_process, stoppable
@@ -99,13 +100,18 @@ class Observer:
         """Take note of a run that is whole."""
 
 
-def measure_experiment(job: Job, observer: Observer | None = None, begin: Callable[[], None] = lambda: None) -> Experiment:
+def measure_experiment(
+    job: Job,
+    observer: Observer | None = None,
+    begin: Callable[[], None] = lambda: None,
+    waiting: Waiting | None = None,
+) -> Experiment:
     """Run an experiment on its node while nothing else fills its folder or measures on its devices; see :func:`run_experiment`.
 
     `begin` is called once the folder is this experiment's.
 
     Raises:
-        BusyError: another experiment has the folder or the devices.
+        BusyError: another experiment has the folder or the devices, and nobody is `waiting`.
     """
     # Of several nodes each would need a copy; they all read from where the volumes are.
     scratch = job.config.resources.scratch if job.node.count == 1 else None
@@ -113,10 +119,10 @@ def measure_experiment(job: Job, observer: Observer | None = None, begin: Callab
         os.environ[SCRATCH_VARIABLE] = "1"
     check_one_layout(job.folder.absolute().parents[1], [job.folder])
     with ExitStack() as stack:
-        stack.enter_context(holding_folder(job.folder))
+        stack.enter_context(holding_folder(job.folder, waiting))
         begin()
         conditions = ask_conditions(job, job.gpus)
-        stack.enter_context(holding_devices(conditions.device, job.gpus))
+        stack.enter_context(holding_devices(conditions.device, job.gpus, waiting=waiting))
         place = stack.enter_context(take_place(scratch, job.dataset_file, os.environ))
         return run_experiment(replace(job, dataset_file=place.dataset_file, profiles=place.profiles), conditions, observer)
 
@@ -312,7 +318,9 @@ def _do_run(
         own.mkdir(parents=True, exist_ok=True)
     if variant.nodes > 1:
         job.node.announce(number)
-    others = name_gpu_processes(variant.gpus) if job.config.measurement.device != "cpu" else []
+    uses_gpu = job.config.measurement.device != "cpu"
+    others = name_gpu_processes(variant.gpus) if uses_gpu else []
+    on_gpu = naming_others(variant.gpus, cache(is_of_ours)) if uses_gpu else None
     if others:
         log.warning("%s: on the GPU besides: %s; its times are spoilt while they compute", folder.name, ", ".join(others))
     beside = others_measure()
@@ -323,7 +331,8 @@ def _do_run(
         for made in process_folders(place, variant.ranks):  # nsys makes no folder
             made.mkdir(exist_ok=True)
         try:
-            monitors = _run_processes(job, number, planned, selection, folder, folder, place, kept_as)
+            with watching_machine(on_gpu) as machine:
+                monitors = _run_processes(job, number, planned, selection, folder, folder, place, kept_as)
         except TrainingError as error:
             if selection and selection.nsys and trace_lost(folder, variant.ranks):
                 raise LostTraceError(str(error)) from None
@@ -332,7 +341,7 @@ def _do_run(
             convert_reports(place, folder, selection.nsys, variant.ranks, job.config.ranges, job.config.profiling)
             if variant.nodes > 1:
                 put_reports_away(folder, variant.ranks, keep)
-    return note_problems(folder, monitors, others, beside=beside or others_measure())
+    return note_problems(folder, monitors, others, beside=beside or others_measure(), machine=machine.found)
 
 
 def list_variables(workload: Workload, variant: Variant, timed: bool) -> dict[str, str]:

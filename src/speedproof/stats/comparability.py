@@ -20,13 +20,8 @@ SAMPLES_AN_EPOCH = "training samples an epoch"
 # What sentences call conditions whose name alone tells a reader little.
 _READ_AS = {"gpu.uuid": "GPU", "sources": "version of the code"}
 # NVML's reasons for clocks below what the load asks for. The others are an idle GPU's, or a setting that holds for all runs.
-_SLOWING_REASONS = {
-    "power cap",
-    "hardware slowdown",
-    "software thermal slowdown",
-    "hardware thermal slowdown",
-    "power brake",
-}
+HEAT_REASONS = frozenset({"hardware slowdown", "software thermal slowdown", "hardware thermal slowdown", "power brake"})
+SLOWING_REASONS = HEAT_REASONS | {"power cap"}
 # A single sample in a hundred may be a spike at the start of a load.
 _THROTTLED_FROM = 0.01
 
@@ -78,10 +73,8 @@ def find_incomparable(reference: str, candidate: str, mode: Mode, pairs: Sequenc
 def find_throttled(results: Results) -> Iterator[Throttled]:
     """Yield the runs in which the GPU held its clocks down in one sample of a hundred or more."""
     for run in results.runs:
-        samples = [table["throttle_reasons"] for table in run.gpu_samples]
-        reasons = [set(str(text).split("|")) for column in samples for text in column.dropna()]
-        loaded = [found for found in reasons if "gpu idle" not in found]
-        slowed = [found & _SLOWING_REASONS for found in loaded if found & _SLOWING_REASONS]
+        loaded = list_throttle_reasons(run)
+        slowed = [found & SLOWING_REASONS for found in loaded if found & SLOWING_REASONS]
         if slowed and len(slowed) / len(loaded) >= _THROTTLED_FROM:
             yield Throttled(
                 experiment=run.experiment,
@@ -93,6 +86,15 @@ def find_throttled(results: Results) -> Iterator[Throttled]:
                     expression="rows of throttle_reasons that name a slowdown / rows that do not name an idle GPU",
                 ),
             )
+
+
+def list_throttle_reasons(run: MeasuredRun) -> list[set[str]]:
+    """Return why the clocks were lower than they could be in each sample of a run in which its GPUs were not idle."""
+    if "throttle reasons" not in run.derived:  # each metric asks
+        samples = [table["throttle_reasons"] for table in run.gpu_samples]
+        reasons = [set(str(text).split("|")) for column in samples for text in column.dropna()]
+        run.derived["throttle reasons"] = [found for found in reasons if "gpu idle" not in found]
+    return list(run.derived["throttle reasons"])
 
 
 def list_continued(results: Results) -> list[Continued]:

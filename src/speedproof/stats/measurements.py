@@ -350,6 +350,8 @@ def _build_ratio(
             candidate=variants[1],
             metric=metric,
             pairs=pairs,
+            values=found.pairs,
+            profiled=(_list_profiled(results, found, variants[0]), _list_profiled(results, found, variants[1])),
             centre=centre,
             interval=found.estimate.interval,
             outcome=outcome,
@@ -384,6 +386,11 @@ def _build_ratio(
         objections=objections,
         origin=list_origin(found.runs, metric, f"{rule}; {found.interval_rule}"),
     )
+
+
+def _list_profiled(results: Results, found: PairedMetric, variant: str) -> list[MeasuredRun]:
+    """Return a variant's profiled runs of the experiment that a ratio is of."""
+    return [run for run in results.select(variant, "profiled") if run.experiment == found.runs[0].experiment]
 
 
 def _lasted_s(run: MeasuredRun) -> float:

@@ -4,10 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from speedproof.results.comparison import Outcome
+from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import OF_REPORTED_TIMES, Objection
 from speedproof.stats.clocks import check_reported_times
 from speedproof.stats.comparability import RunPair
-from speedproof.stats.estimates import Interval
+from speedproof.stats.estimates import Interval, Pair
+from speedproof.stats.late_gpu_work import check_late_gpu_work
+from speedproof.stats.machine_noise import check_machine
 from speedproof.stats.same_work import check_same_work
 from speedproof.stats.warm_up_check import check_warm_up, check_watched
 
@@ -24,6 +27,9 @@ class Examined:
     interval: Interval | None
     outcome: Outcome
     equivalence_margin: float
+    values: Sequence[Pair] = ()  # of the metric, by pair
+    # The variants' profiled runs, the reference's first.
+    profiled: tuple[Sequence[MeasuredRun], Sequence[MeasuredRun]] = ((), ())
     trusted: bool = False  # whether the user has a reason to trust reported times
 
 
@@ -46,7 +52,15 @@ def _check_same_work(examined: Examined) -> list[Objection]:
     return check_same_work(examined.reference, examined.candidate, examined.metric, examined.centre, examined.pairs)
 
 
-CHECKS: tuple[Check, ...] = (_check_left_processes, check_reported_times, check_warm_up, check_watched, _check_same_work)
+CHECKS: tuple[Check, ...] = (
+    _check_left_processes,
+    check_reported_times,
+    check_warm_up,
+    check_watched,
+    _check_same_work,
+    check_late_gpu_work,
+    check_machine,
+)
 
 
 def find_objections(examined: Examined) -> list[Objection]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scipy.special import stdtrit
 
 from speedproof.results.objections import Objection
-from speedproof.results.observations import WarmUpTimes
+from speedproof.results.observations import WarmUpObserved
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import Interval
 from speedproof.stats.metrics import training_epoch_s, warm_up_epochs
@@ -99,7 +99,7 @@ def predict_run(times_s: Sequence[float], shift: float = 0.0) -> Interval:
     return Interval(centre / width, centre * width)
 
 
-def _find_warm_up(pairs: Sequence[RunPair], position: int) -> WarmUpTimes | None:
+def _find_warm_up(pairs: Sequence[RunPair], position: int) -> WarmUpObserved | None:
     observed = [pair[position].run.observed for pair in pairs]
     return next((one.warm_up for one in observed if one is not None and one.warm_up is not None), None)
 

@@ -80,6 +80,17 @@ def read_events(folder: Path) -> Trace:
     )
 
 
+def read_launched(folder: Path) -> pd.DataFrame:
+    """Read a trace's kernels and copies: start_ns, end_ns and launch_ns, when its call began; without one, when it began."""
+    read = partial(_read_whole, folder, read_trace_info(folder))
+    activity, api = _read_activity(read), to_frame(read("api", ["start_ns", "process", "correlation"]))
+    launch, start = _find_launches(activity, api), activity["start_ns"].to_numpy()
+    launched = launch >= 0
+    launch_ns = start.copy()
+    launch_ns[launched] = api["start_ns"].to_numpy()[launch[launched]]
+    return pd.DataFrame({"start_ns": start, "end_ns": activity["end_ns"].to_numpy(), "launch_ns": launch_ns})
+
+
 def _read_whole(folder: Path, info: TraceInfo, name: str, columns: list[str] | None = None) -> pa.Table:
     """Read a table, or some of its columns, that has as many rows as the trace says; a record's ranges are fewer."""
     if name in ADDED and name not in info.rows:

@@ -19,6 +19,7 @@ WORKFLOW_STEPS: dict[str, list[str]] = {
         "marks.py",
         "cluster/apptainer.py",
         "cluster/gpu_monitor.py",
+        "cluster/machine_load.py",
         "cluster/nodes.py",
         "cluster/torchrun.py",
         "stats/estimates.py",

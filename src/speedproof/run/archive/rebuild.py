@@ -15,6 +15,7 @@ from speedproof.results.folder import ANALYSIS_FOLDER, MeasuredRun, read_results
 from speedproof.results.names import inside
 from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.trace.diff import compare_stages, write_differences
+from speedproof.trace.gpu_overhang import measure_overhang
 from speedproof.trace.rank_waits import summarize_ranks, write_ranks_summary
 from speedproof.trace.summarize import analyze_trace, write_summary
 from speedproof.util.progress_bar import SOON_S, report_progress
@@ -93,7 +94,9 @@ def _analyze_runs(runs: list[MeasuredRun]) -> None:
     with report_progress("analysing", len(runs), "traced runs", after_s=SOON_S) as advance:
         for run in runs:
             folder = inside(run.results, Path(ANALYSIS_FOLDER, run.experiment, run.name))
-            write_summary(analyze_trace(run.trace, may_be_empty=True), folder)
+            ended_ns = run.run.observed.epochs_ended_unix_ns if run.run.observed else []
+            overhang = {"gpu_overhang_s": measure_overhang(run.trace, ended_ns)}
+            write_summary(analyze_trace(run.trace, may_be_empty=True).model_copy(update=overhang), folder)
             if run.run.ranks > 1:
                 write_ranks_summary(summarize_ranks(run.traces), folder)
             advance(1)

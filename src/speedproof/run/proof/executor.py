@@ -9,14 +9,17 @@ from pathlib import Path
 import scipy.special  # noqa: F401 (intervals need it: loaded between two runs, it would delay the second)
 
 from speedproof.cluster.doctor import diagnose
+from speedproof.cluster.gpu_monitor import list_gpu_uuids
 from speedproof.config.model import Config
 from speedproof.results.comparison import Comparison
 from speedproof.results.dataset import own_data
 from speedproof.results.files import write_json, write_json_if_changed, write_sealed
 from speedproof.results.folder import CONFIG_FILE
 from speedproof.run.archive.rebuild import compare_results, rebuild_numbers, rebuild_report
+from speedproof.run.locks import holding_devices
 from speedproof.run.proof.find import RESULTS
 from speedproof.run.proof.progress import Progress
+from speedproof.run.proof.quiet import QuietRounds, QuietWait, wait_aloud
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.status import Status
 from speedproof.run.proof.warm_up import WarmUp, warm_up
@@ -40,10 +43,17 @@ class LocalExecutor:
     def __init__(self, out: Path, request: ProofRequest, status: Status) -> None:
         """Take the proof's folder, what is asked, and what prints how it goes on."""
         self._out, self._request, self._status = out, request, status
+        self._quiet = QuietWait(request.wait_for_quiet_min, request.device, request.gpus, status)
+        self._waiting = wait_aloud(status) if request.wait else None
 
     def warm_up(self, measured: ProofSetup) -> WarmUp:
         """Run each command once, which is discarded."""
-        return warm_up(self._out, measured.config, measured.workload, self._request, self._status.go_on_with)
+        request = self._request
+        device = "cuda" if request.device != "cpu" and list_gpu_uuids() else "cpu"
+        # A warm-up would disturb what another experiment measures, and the other way round.
+        with holding_devices(device, request.gpus, waiting=self._waiting):
+            self._quiet.wait()
+            return warm_up(self._out, measured.config, measured.workload, request, self._status.go_on_with)
 
     def measure(self, measured: ProofSetup, progress: Progress) -> Comparison:
         """Measure what is missing, compare the runs and write the report; return the comparison.
@@ -69,7 +79,7 @@ class LocalExecutor:
                 self._status.go_on_with("asking the machine what it can do")
                 _ask_doctor(config, results)
                 write_json(data, own_data(measured.workload.declared.title))
-                measure_experiment(job, progress)
+                measure_experiment(job, QuietRounds(self._quiet, progress), waiting=self._waiting)
             self._status.go_on_with("comparing the runs")
             compare = rebuild_numbers if self._request.profiled else compare_results
             comparison = compare(results, measured.workload.claims)

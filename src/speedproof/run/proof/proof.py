@@ -11,6 +11,8 @@ from typing import Any
 
 from speedproof.cluster.apptainer import find_apptainer
 from speedproof.cluster.folder_names import check_folders
+from speedproof.cluster.gpu_monitor import list_gpu_uuids, name_gpu_processes
+from speedproof.cluster.machine_load import read_counters, read_load
 from speedproof.profilers.nsys import read_capabilities
 from speedproof.report.document import PAGE_FILE, Link
 from speedproof.report.figures.figure_data import read_evidence
@@ -34,6 +36,7 @@ from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verdict
 from speedproof.run.proof.judging import describe_evaluation, tell_source
 from speedproof.run.proof.progress import Progress
+from speedproof.run.proof.quiet import describe_machine, wait_aloud
 from speedproof.run.proof.request import ProofRequest, describe_asked
 from speedproof.run.proof.snakemake import ProfileExecutor, find_profile
 from speedproof.run.proof.status import Status
@@ -63,6 +66,10 @@ from speedproof.util.sources import digest_files
 
 Say = Callable[[str], None]
 WARM_UP_FILE = "warm-up.json"
+# What of a request changes nothing of a warm-up.
+_UNWARMED = {
+    *("claim", "metric", "rounds", "budget_min", "control", "profiled", "wait", "wait_for_quiet_min", "trust_reported")
+}
 _START = {
     "copy": "each in a fresh copy of the working folder",
     "commit": "each in a fresh copy of its last commit",
@@ -87,7 +94,8 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
     variables = deciding_variables(os.environ, request.passed, request.dropped)
     digests = {**digest_sources(source, request.sources), **digest_variables(variables)}
     names = list(commands)
-    with holding_folder(out):
+    load, counters = read_load(), read_counters()
+    with holding_folder(out, wait_aloud(status) if request.wait else None):
         _take_back_verdict(request, out, status.say)
         snapshot = _take_snapshot(request, source, out, variables, status.say)
         _name_unseen(request, status.say)
@@ -108,6 +116,8 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         measured = describe(reading=request.named_reading() or request.reading("marks"), epochs={})
         write_claims(measured)
         found = _warm_up_once(executor, measured, request, out, [dict(commands), dict(digests)], status.say)
+        if request.profile is None:
+            status.say(describe_machine(load, counters, _name_on_gpu(request), request.wait_for_quiet_min is not None))
         metric = choose_metric(request, found.epochs)
         measured = describe(reading=found.reading, epochs=found.epochs, metric=metric, warm_ups=found.times)
         _describe_plan(request, names, found, out, status.say)
@@ -122,6 +132,11 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
     status.pause()
     _tell_verdict(verdict, comparison, names, _explain(request, out / RESULTS), tell)
     return verdict
+
+
+def _name_on_gpu(request: ProofRequest) -> list[str] | None:
+    """Return who else is on the GPUs that are measured; None if no GPU is."""
+    return name_gpu_processes(request.gpus) if request.device != "cpu" and list_gpu_uuids() else None
 
 
 def _resolve(request: ProofRequest, source: Path) -> tuple[dict[str, str], str | None]:
@@ -244,9 +259,7 @@ def _warm_up_once(
     say: Say,
 ) -> WarmUp:
     """Return what the warm-up found, of an earlier call where commands, files and how they are read are the same."""
-    asked = request.model_dump(
-        mode="json", exclude={"claim", "metric", "rounds", "budget_min", "control", "profiled", "trust_reported"}
-    )
+    asked = request.model_dump(mode="json", exclude=_UNWARMED)
     digest = digest_of([asked, request.profiled > 0, *decides, digest_files(out / PROGRAMS, [DIGESTS])])
     kept = out / WARM_UP_FILE
     try:

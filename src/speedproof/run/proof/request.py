@@ -102,6 +102,10 @@ class ProofRequest(Model):
     )
     control: bool = Field(False, description="The first command once more in each round: what it differs from itself")
     timeout_s: Positive | None = Field(None, description="How long a run may take")
+    wait: bool = Field(False, description="Whether it waits for another measurement on the machine to end, instead of failing")
+    wait_for_quiet_min: Minutes | None = Field(
+        None, description="Minutes that it waits at most, in all, for other programs to leave the machine before rounds"
+    )
     epoch: Pattern | None = Field(None, description="Matches one printed line an epoch")
     epoch_s: Pattern | None = Field(None, description="Its group is an epoch's seconds in a printed line; of a file the column")
     epoch_range: RangeName | None = Field(
@@ -174,6 +178,8 @@ class ProofRequest(Model):
             mistakes.append("blind and epoch_range: NVTX loads a library of ours to take ranges; leave one of them out")
         if self.blind and self.margin is not None:
             mistakes.append("blind and margin: quality is judged over seeds (SPEEDPROOF_SEED), which blind runs do not see")
+        if self.profile and (self.wait or self.wait_for_quiet_min):
+            mistakes.append("profile: its jobs run elsewhere; leave wait and wait_for_quiet_min out")
         if self.gpus > 1 and self.profiled and self.profiler == "kineto":
             mistakes.append("profiler and gpus: kineto records one process of a program; use nsys, or profile it with gpus: 1")
         if self.metric is not None:
@@ -285,6 +291,7 @@ _OPTIONS = {
     "dropped": "--drop",
     "sources": "--source",
     "artifacts": "--artifact",
+    "wait_for_quiet_min": "--wait-for-quiet",
 }
 
 

@@ -6,9 +6,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from speedproof.report.answer import capitalize
-from speedproof.report.objection_phrases import describe_objection, describe_unequal_epochs
+from speedproof.report.objection_phrases import describe_objection, describe_remedy, describe_unequal_epochs
+from speedproof.report.scope import name_here, warn_of_machines
 from speedproof.results.comparison import Comparison, QualityCheck, Ratio
-from speedproof.results.objections import ObjectionKind
+from speedproof.results.objections import ObjectionKind, list_leading
 from speedproof.results.quality import Quality
 from speedproof.run.proof.request import ProofRequest, read_claim
 from speedproof.stats.estimates import LEAST_PAIRS
@@ -151,7 +152,7 @@ def _judge_one(
     outcome, quality = judge_ratio(ratio, claim, comparison.quality), check_claimed(ratio, claim, comparison.quality)
     hidden = is_hidden_by_digits(ratio, claim, comparison.quality)
     objections = _list_objections(ratio, commands_by_name)
-    against = f"{first}{describe_unequal_epochs(ratio, name)}"
+    here = f"{name_here(ratio)}{describe_unequal_epochs(ratio, name)}"
     more = _describe_hidden(ratio) if hidden else None if ratio.contested else _describe_needed(ratio, request, outcome)
     return Judged(
         command=command,
@@ -168,7 +169,7 @@ def _judge_one(
         candidate_quality=quality.candidate_quality if quality else None,
         objections=objections,
         more=more,
-        sentence=_describe(ratio, comparison, request, outcome, quality, of, command, against, more, hidden, objections),
+        sentence=_describe(ratio, comparison, request, outcome, quality, of, command, first, here, more, hidden, objections),
     )
 
 
@@ -214,6 +215,7 @@ def _describe(
     of: str,
     command: str,
     first: str,
+    here: str,
     more: str | None,
     hidden: bool,
     objections: Sequence[JudgedObjection],
@@ -226,19 +228,22 @@ def _describe(
     evidence += _describe_whole(ratio, comparison)
     if ratio.observed is not None:
         evidence += f"; {format_value(ratio.observed, '×')} by our clock"
+    near = ""
+    if outcome == "shown" or (outcome == "refuted" and request.claim):
+        near = warn_of_machines(ratio, ratio.centre, request.claimed or 1.0)
     if ratio.contested:
-        found = f"{command} came out {value} as fast as {first}, by the {what} ({evidence})"
+        found = f"{command} came out {value} as fast as {first}{here}, by the {what} ({evidence})"
     elif ratio.outcome == "equivalent":
         margin = format_value(comparison.equivalence_margin, "%")
-        found = f"{command} is as fast as {first} within {margin}, by the {what} ({evidence})"
+        found = f"{command} is as fast as {first}{here}, within {margin}, by the {what} ({evidence})"
     elif ratio.outcome == "no verdict":
-        found = f"no verdict yet: {command} came out {value} as fast as {first}, by the {what} ({evidence})"
+        found = f"no verdict yet: {command} came out {value} as fast as {first}{here}, by the {what} ({evidence})"
     elif outcome == "inconclusive" and request.claim is None:
-        found = f"no difference shown: {command} came out {value} as fast as {first}, by the {what} ({evidence})"
+        found = f"no difference shown: {command} came out {value} as fast as {first}{here}, by the {what} ({evidence})"
     elif request.claim is None and ratio.centre < 1:
-        found = f"{command} is slower: {value} as fast as {first}, by the {what} ({evidence})"
+        found = f"{command} is slower: {value} as fast as {first}{here}, by the {what} ({evidence})"
     else:
-        found = f"{command} is {value} as fast as {first}, by the {what} ({evidence})"
+        found = f"{command} is {value} as fast as {first}{here}, by the {what} ({evidence})"
     claimed = (
         f", '{request.claim}'"
         if request.claim
@@ -248,11 +253,16 @@ def _describe(
     )
     learns = "" if quality is None else _describe_quality(quality, comparison.quality, outcome, of)
     head = {"worse quality": "Withheld", "quality not shown": "Quality not shown"}.get(outcome, outcome.capitalize())
-    said = f"{more}; {found}" if hidden else f"{found}{learns}{f'; {more}' if more else ''}"
-    doubts = "".join(f"{one.sentence}; " for one in objections if one.blocks)
-    conditions = "".join(f" {capitalize(one.sentence)}." for one in objections if not one.blocks)
-    trusted = f" Reported times are trusted: {comparison.trust_reported}." if comparison.trust_reported else ""
-    return f"{head}{claimed}: {doubts}{said}.{conditions}{trusted}"
+    said = f"{more}; {found}" if hidden else f"{found}{learns}{near}{f'; {more}' if more else ''}"
+    leading = list_leading(ratio.objections, outcome == "inconclusive")
+    doubts = "".join(f"{one.sentence}; " for one, known in zip(objections, ratio.objections, strict=True) if known in leading)
+    conditions = [one.sentence for one, known in zip(objections, ratio.objections, strict=True) if known not in leading]
+    after = [f"{capitalize(sentence)}." for sentence in conditions]
+    if comparison.trust_reported:
+        after.append(f"Reported times are trusted: {comparison.trust_reported}.")
+    if outcome == "inconclusive" and (remedy := describe_remedy(ratio.objections)):
+        after.append(remedy)
+    return " ".join([f"{head}{claimed}: {doubts}{said}.", *after])
 
 
 def _describe_whole(ratio: Ratio, comparison: Comparison) -> str:

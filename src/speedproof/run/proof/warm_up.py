@@ -15,7 +15,7 @@ from speedproof.config.workload import Workload
 from speedproof.marks import MARKS_FILE
 from speedproof.profilers.convert import convert_input
 from speedproof.profilers.nsys import REPORT_FILE, read_capabilities
-from speedproof.results.observations import Arrivals, WarmUpTimes
+from speedproof.results.observations import Arrivals, WarmUpObserved
 from speedproof.results.run_record import TRACE_FOLDER
 from speedproof.run.arrivals import judge_arrivals
 from speedproof.run.caches import compile_cache
@@ -49,7 +49,7 @@ class WarmUp:
     units: dict[str, list[str]]  # in which each variant prints its epochs' times, if it does
     arrivals: dict[str, Arrivals]  # whether our clock sees each variant's epochs end, and if not, why
     process_s: dict[str, float]
-    times: dict[str, WarmUpTimes]
+    times: dict[str, WarmUpObserved]
     notes: dict[str, str]  # of variants of which more is to be said
     copy_s: float  # to make a run's working folder
 
@@ -61,7 +61,7 @@ class WarmUp:
 
 def read_warm_up(values: Mapping[str, Any]) -> WarmUp:
     """Return what :meth:`WarmUp.as_plain` made plain. Raises KeyError, TypeError or ValueError of anything else."""
-    times = {name: WarmUpTimes.model_validate(one) for name, one in values["times"].items()}
+    times = {name: WarmUpObserved.model_validate(one) for name, one in values["times"].items()}
     return WarmUp(**{**values, "reading": Reading.model_validate(values["reading"]), "times": times})
 
 
@@ -108,7 +108,7 @@ def warm_up(
     joined = {name: "; ".join(own) for name, own in notes.items() if own}
     arrivals, process_s = ({name: getattr(one, key) for name, one in tried.items()} for key in ("arrivals", "process_s"))
     times = {
-        name: WarmUpTimes(process_s=one.process_s, shortest_epoch_s=_find_shortest(one.marks), watched_s=watched_s.get(name))
+        name: WarmUpObserved(process_s=one.process_s, shortest_epoch_s=_find_shortest(one.marks), watched_s=watched_s.get(name))
         for name, one in tried.items()
     }
     return WarmUp(named, epochs, units, arrivals, process_s, times, joined, copy_s)

@@ -23,7 +23,7 @@ from speedproof.config.reading import Reading
 from speedproof.config.workload import WORKLOAD_FILE, Declared, Workload
 from speedproof.results.files import digest_of, sha256_of, write_text
 from speedproof.results.folder import CONFIG_FILE
-from speedproof.results.observations import WarmUpTimes
+from speedproof.results.observations import WarmUpObserved
 from speedproof.run.program_variables import deciding_variables
 from speedproof.run.proof.find import PROGRAMS, RESULTS
 from speedproof.run.proof.request import REQUEST_SUFFIXES, ProofRequest, read_request
@@ -268,7 +268,7 @@ def describe_measured(
     source: Path | None = None,
     digests: Mapping[str, str] = MappingProxyType({}),
     metric: str | None = None,
-    warm_ups: Mapping[str, WarmUpTimes] = MappingProxyType({}),
+    warm_ups: Mapping[str, WarmUpObserved] = MappingProxyType({}),
     evaluation: Evaluation | None = None,
 ) -> ProofSetup:
     """Return what is measured of a request, and compared by `metric`.
