@@ -271,6 +271,7 @@ class Variant(Model):
     )
     place: str | None = Field(None, description="Folder that it runs in itself; null: a fresh one, which `{run}` names anyway")
     linked: dict[str, str] = Field({}, description="What is linked there instead, as data are: name → where it lies")
+    fixed: list[str] = Field([], description="Files and folders besides `tree` that nothing may change while runs go on")
     settings: dict[str, Any] = Field({}, description="Whatever else decides what it does, free of form")
 
     @property

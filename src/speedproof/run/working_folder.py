@@ -27,12 +27,23 @@ def working_folder(workload: Workload, variant: Variant) -> Iterator[Path]:
     """
     with tempfile.TemporaryDirectory(prefix="speedproof-run-", ignore_cleanup_errors=True) as name:
         place = Path(name)
-        if variant.tree is not None:
-            tree = Path(variant.tree.replace("{workload}", str(workload.folder)))
+        if (tree := find_tree(workload, variant)) is not None:
             _copy_entries(tree, place)
         for link, target in variant.linked.items():
             (place / link).symlink_to(target)
         yield place
+
+
+def find_tree(workload: Workload, variant: Variant) -> Path | None:
+    """Return the folder that each run of a variant works in a copy of; None if it starts in an empty one, or in its own."""
+    return None if variant.tree is None else Path(variant.tree.replace("{workload}", str(workload.folder)))
+
+
+def list_fixed(workload: Workload, variants: Iterable[Variant]) -> list[Path]:
+    """Return what nothing may change while runs of these variants go on."""
+    variants = list(variants)
+    trees = [tree for variant in variants if (tree := find_tree(workload, variant)) is not None]
+    return list(dict.fromkeys([*trees, *(Path(name) for variant in variants for name in variant.fixed)]))
 
 
 def _copy_entries(tree: Path, place: Path) -> None:

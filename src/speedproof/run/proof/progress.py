@@ -57,6 +57,13 @@ class Progress(Observer):
         """Return the folders of the timed runs that were counted."""
         return set(self._done)
 
+    @property
+    def said(self) -> dict[str, list[float]]:
+        """Return the times that each variant's runs had when they ended, of variants all of whose runs had one."""
+        runs = [one for one in self._done.values() if not one.planned.control]
+        times = {name: [one.compared_s for one in runs if one.planned.variant == name] for name in self._names}
+        return {name: [time for time in own if time is not None] for name, own in times.items() if None not in own}
+
     def _left_s(self) -> float:
         """Return how long the timed runs that are left will take, by those that ended, at first by the warm-up."""
         if not self._done:

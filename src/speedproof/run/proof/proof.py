@@ -33,6 +33,7 @@ from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verdict
 from speedproof.run.proof.progress import Progress
 from speedproof.run.proof.request import ProofRequest, describe_asked
+from speedproof.run.proof.rounds_check import check_rounds
 from speedproof.run.proof.snakemake import ProfileExecutor, find_profile
 from speedproof.run.proof.status import Status
 from speedproof.run.proof.verdict import Verdict, choose_metric, judge, tabulate
@@ -102,6 +103,7 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         expected_s = {name: found.process_s[name] for name in names}
         progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status)
         comparison = executor.measure(measured, progress)
+        check_rounds(comparison, "training_epoch_s" if all(found.epochs.values()) else "process_s", progress.said)
         report = str(out / RESULTS / PAGE_FILE)
         verdict = judge(comparison, request, names, metric, found.reading.source, report)
         write_text(out / VERDICT_FILE, verdict.model_dump_json(indent=1) + "\n")

@@ -22,7 +22,8 @@ from speedproof.run.proof.plausible_times import check_total
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.read_marks import Marks, read_marks
 from speedproof.run.read_progress import read_progress
-from speedproof.run.working_folder import working_folder
+from speedproof.run.tampering import Seal
+from speedproof.run.working_folder import list_fixed, working_folder
 from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import RecordError, SpeedproofError, TrainingError
 from speedproof.util.scrub import profiled_environment
@@ -70,9 +71,11 @@ def warm_up(
         TrainingError: a program did not end well, or left not what was said that it leaves, or a trace of it tells nothing.
     """
     tried = {}
+    seal = Seal(list_fixed(workload, config.completed_variants.values()))
     for name in config.measurement.variants:
         begin(f"warm-up: {name.upper()} running")
         tried[name] = _try_variant(config, workload, name, out / "warm-up", request)
+        seal.check(f"in the warm-up of {config.completed_variants[name].title}")
     named = request.named_reading()
     if named is None:
         named = request.reading("marks" if all(one.marked for one in tried.values()) else "process")

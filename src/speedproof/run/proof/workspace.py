@@ -47,6 +47,7 @@ class Snapshot:
     linked: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)  # large, or ignored by git, and the proof lies in it
     changed: list[str] = field(default_factory=list)  # against the copy that an earlier call took
+    source: Path | None = None  # the folder that was copied
 
 
 def name_variants(request: ProofRequest) -> list[str]:
@@ -97,7 +98,7 @@ def take_snapshot(source: Path, out: Path, committed: bool = False, commands: Se
     lines = [f"{digest.hex()}  {name}" for name, digest in after.items()]
     write_text(out / PROGRAMS / DIGESTS, "\n".join(["# What decides what is measured.", *lines, ""]))
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return Snapshot(linked, left_out, changed if known else [])
+    return Snapshot(linked, left_out, changed if known else [], source)
 
 
 def _list_outputs(out: Path) -> set[tuple[int, int]]:
@@ -314,6 +315,7 @@ def _describe_shared(
     )
     return {
         **place,
+        "fixed": [str(((snapshot.source or Path()) / name).absolute()) for name in request.sources],
         "environment": {"PATH": environ.get("PATH", os.defpath)},
         "inherit_environment": True,
         "pass_environment": request.passed,
