@@ -1,12 +1,14 @@
 """Programs that change what their outcome rests on: no number, but the file and the run."""
 
+import json
 import os
-import time
 
 import pytest
 from typer.testing import CliRunner
 
 from speedproof.cli.application import app
+from speedproof.results.files import digest_of, sha256_of
+from speedproof.run.proof import executor
 from speedproof.run.tampering import Seal
 from speedproof.util.errors import TamperedError
 
@@ -60,14 +62,9 @@ def test_a_file_that_a_proof_names_must_not_change_either(folder):
 
 
 def test_files_that_are_rewritten_after_the_last_run_are_found_by_what_the_rounds_said(folder, monkeypatch):
-    from speedproof.run.proof import executor
-
     def rewrite(job, progress, measure=executor.measure_experiment):
         measure(job, progress)
         experiment = job.folder / "experiment.json"
-        import json
-        from speedproof.results.files import digest_of, sha256_of
-
         for run in sorted((job.folder / "runs").glob("*-b-timed/run.json")):
             values = json.loads(run.read_text())
             run.write_text(json.dumps({**values, "process_s": values["process_s"] / 2}))

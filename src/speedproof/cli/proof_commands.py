@@ -100,6 +100,9 @@ class ProofOptions:
             "and {run} in a command is a fresh folder"
         ),
     ] = None
+    caches: Annotated[
+        str | None, typer.Option(help="Compile caches: warm (private, from the warm-up; default), cold, or shared (yours)")
+    ] = None
     profile: Annotated[
         str | None, typer.Option(metavar="NAME", help="A Snakemake profile that says where jobs run: slurm, or one of yours")
     ] = None

@@ -238,6 +238,9 @@ class Resources(Model):
         return self.experiment.model_copy(update={"runtime_min": min(10, self.experiment.runtime_min)})
 
 
+Caches = Literal["warm", "cold", "shared"]
+
+
 class Variant(Model):
     """A program as it is measured, as its workload describes it; people write what their workload makes variants of."""
 
@@ -271,6 +274,11 @@ class Variant(Model):
     )
     place: str | None = Field(None, description="Folder that it runs in itself; null: a fresh one, which `{run}` names anyway")
     linked: dict[str, str] = Field({}, description="What is linked there instead, as data are: name → where it lies")
+    caches: Caches | None = Field(
+        None,
+        description="TMPDIR and compile caches of its runs: private (warm, cold) or the caller's (shared); null: the workload's",
+    )
+    kept_caches: str | None = Field(None, description="Folder with the compile caches that its warm-up left")
     fixed: list[str] = Field([], description="Files and folders besides `tree` that nothing may change while runs go on")
     settings: dict[str, Any] = Field({}, description="Whatever else decides what it does, free of form")
 

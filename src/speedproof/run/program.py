@@ -36,6 +36,7 @@ from speedproof.results.run_record import (
     write_epochs,
 )
 from speedproof.run.printed_times import find_resolution
+from speedproof.run.private_folders import list_private_folders, private_variables
 from speedproof.run.program_ranks import agree_on_ending
 from speedproof.run.program_variables import without_dropped
 from speedproof.run.pseudo_terminal import relaying
@@ -260,13 +261,14 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         environment = {
             **program_environment(seen, workload.own_folders, marks),
             **variant.environment,
+            **private_variables(variant, place, environ),
             **variables,
             **injected.variables,
             **({TRACES_VARIABLE: str(marks)} if task.traced_by_torch else {}),
         }
         launched_s = time.monotonic()
         with relaying(output, variant.reads.of_lines) as relay:
-            folders = [folder, marks, *workload.own_folders, place, *_list_data(task)]
+            folders = [folder, marks, *workload.own_folders, place, *list_private_folders(variant, place), *_list_data(task)]
             entered = _enter_image(config, variant, stands, folders)
             moved = ["env", f"--chdir={stands}", *entered, *task.command]
             lives: list[Life] = []

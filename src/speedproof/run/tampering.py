@@ -49,8 +49,8 @@ class Seal:
         if found := self.find_changed():
             _, file = found
             raise TamperedError(
-                f"{file}: was changed {when}; nothing can be concluded from runs that change it: correct the command that does, "
-                "then run again, which repeats what was changed",
+                f"{file}: was changed {when}; nothing can be concluded from runs that change it; correct the command "
+                "that does, then run again, which repeats what was changed",
                 *found,
             )
 

@@ -11,6 +11,7 @@ from speedproof import marks
 from speedproof.config.model import Variant
 from speedproof.config.workload import Workload
 from speedproof.profilers import torch_hook
+from speedproof.run.private_folders import is_private, private_folders
 
 _PACKAGE = Path(__file__).parents[2]
 _CALLBACKS = Path(marks.__file__).with_name("callbacks")
@@ -23,15 +24,20 @@ _MOST_WATCHED = 20_000
 def working_folder(workload: Workload, variant: Variant) -> Iterator[Path]:
     """Yield a folder for one run, which goes with it: a copy of the variant's tree, or empty; with links where it has some.
 
-    Only its owner can enter it, whatever the tree's own rights are.
+    Only its owner can enter it, whatever the tree's own rights are. It may have private folders beside it.
     """
-    with tempfile.TemporaryDirectory(prefix="speedproof-run-", ignore_cleanup_errors=True) as name:
-        place = Path(name)
+    with private_folders(workload, variant) if is_private(variant) else _temporary_folder() as place:
         if (tree := find_tree(workload, variant)) is not None:
             _copy_entries(tree, place)
         for link, target in variant.linked.items():
             (place / link).symlink_to(target)
         yield place
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="speedproof-run-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
 
 
 def find_tree(workload: Workload, variant: Variant) -> Path | None:
@@ -43,7 +49,8 @@ def list_fixed(workload: Workload, variants: Iterable[Variant]) -> list[Path]:
     """Return what nothing may change while runs of these variants go on."""
     variants = list(variants)
     trees = [tree for variant in variants if (tree := find_tree(workload, variant)) is not None]
-    return list(dict.fromkeys([*trees, *(Path(name) for variant in variants for name in variant.fixed)]))
+    caches = [Path(variant.kept_caches) for variant in variants if variant.kept_caches is not None]
+    return list(dict.fromkeys([*trees, *caches, *(Path(name) for variant in variants for name in variant.fixed)]))
 
 
 def _copy_entries(tree: Path, place: Path) -> None:

@@ -22,6 +22,7 @@ from speedproof.results.evidence_archive import OLD_EXPERIMENTS_FOLDER
 from speedproof.results.files import digest_of, write_text
 from speedproof.run.locks import holding_folder
 from speedproof.run.printed_times import UNIT_TITLES
+from speedproof.run.private_folders import list_replaced
 from speedproof.run.program_variables import (
     deciding_variables,
     digest_variables,
@@ -141,9 +142,11 @@ def _take_snapshot(request: ProofRequest, source: Path, out: Path, variables: Ma
 
 
 def _name_unseen(request: ProofRequest, say: Say) -> None:
-    """Name the caller's variables that programs do not see: secrets in no run, most others not under a profiler."""
+    """Name the caller's variables that programs do not see as they are."""
     if secrets := list_secrets(os.environ, request.passed, request.dropped):
         say(f"hidden from the commands, since they read like secrets: {_offer(secrets)}")
+    if request.caches != "shared" and (replaced := list_replaced(os.environ)):
+        say(f"replaced by private folders of each run: {_shorten(replaced)} (--caches shared keeps yours)")
     if request.profiled and (unprofiled := list_unprofiled(os.environ, request.passed, request.dropped)):
         say(f"hidden from profiled runs only, since traces hold the environment: {_offer(unprofiled)}")
 
@@ -240,6 +243,7 @@ def _warm_up_once(
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     say(f"warm-up: one run of each of {format_count(len(request.commands), 'command')}, which is discarded")
+    kept.unlink(missing_ok=True)  # the caches beside it are replaced now
     found = executor.warm_up(measured)
     write_text(kept, json.dumps({**found.as_plain(), "digest": digest}, indent=1) + "\n")
     return found

@@ -12,7 +12,7 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from speedproof.config.base import Model, Natural, Number, Positive
-from speedproof.config.model import ImageAddress, JobResources, Resources, VariablePattern
+from speedproof.config.model import Caches, ImageAddress, JobResources, Resources, VariablePattern
 from speedproof.config.reading import FilePattern, Pattern, RangeName, Reading, ReadingSource, TimeUnit
 from speedproof.config.validation_errors import describe_problem
 from speedproof.results.asked import Asked, Claim
@@ -128,6 +128,10 @@ class ProofRequest(Model):
     workdir: Literal["copy", "commit", "here"] = Field(
         "copy",
         description="Runs start each in a fresh copy of the folder, or of its last commit; or here, and {run} is fresh",
+    )
+    caches: Caches = Field(
+        "warm",
+        description="Compile caches of runs: private, as the warm-up left them (warm) or empty (cold); or yours (shared)",
     )
     profile: str | None = Field(None, min_length=1, description="A Snakemake profile: where jobs run, as on Slurm; null: here")
     job: RequestedJob | None = Field(None, description="What the job asks a cluster for; null: 16 cores, 64 GiB, 4 hours")

@@ -11,7 +11,8 @@ _LEAST_SHARE = 1e-6  # files hold nine digits
 def check_rounds(comparison: Comparison, metric: str, said: Mapping[str, Sequence[float]]) -> None:
     """Check that each variant's times are those that its runs had when they ended; of variants without any nothing is known.
 
-    `metric` is what the rounds are decided by. The interval and the outcome follow from these, by the same functions in the rounds and in the comparison.
+    `metric` is what the rounds are decided by. The interval and the outcome follow from these times, by the same functions in
+    the rounds and in the comparison.
 
     Raises :class:`TamperedError` with the variant whose times differ.
     """

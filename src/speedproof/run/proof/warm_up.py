@@ -1,6 +1,7 @@
 """The discarded first run of each variant: whether it works, how long it takes, and which source has its epochs."""
 
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from speedproof.profilers.convert import convert_input
 from speedproof.profilers.nsys import REPORT_FILE, read_capabilities
 from speedproof.results.run_record import TRACE_FOLDER
 from speedproof.run.nsys_runs import traced_command
+from speedproof.run.private_folders import keep_caches
 from speedproof.run.program import Task, describe_left, program_command, watch_program
 from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
 from speedproof.run.proof.plausible_times import check_total
@@ -71,10 +73,15 @@ def warm_up(
         TrainingError: a program did not end well, or left not what was said that it leaves, or a trace of it tells nothing.
     """
     tried = {}
+    for variant in config.completed_variants.values():
+        if variant.kept_caches is not None:  # of an earlier warm-up
+            shutil.rmtree(variant.kept_caches, ignore_errors=True)
     seal = Seal(list_fixed(workload, config.completed_variants.values()))
     for name in config.measurement.variants:
         begin(f"warm-up: {name.upper()} running")
         tried[name] = _try_variant(config, workload, name, out / "warm-up", request)
+        if (kept := config.completed_variants[name].kept_caches) is not None:
+            seal.add(Path(kept))
         seal.check(f"in the warm-up of {config.completed_variants[name].title}")
     named = request.named_reading()
     if named is None:
@@ -105,6 +112,7 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
             command = program_command(workload, variant, None, place)
             task = Task(config, workload, variant, command, config.measurement.seed, taking_ranges=taking)
             seen = watch_program(task, Path(run), place, output.fileno(), environ)
+        keep_caches(variant, place)
         if seen.outcome == "stopped":  # with us, and nothing is wrong with it
             raise KeyboardInterrupt
         if seen.outcome != "completed":

@@ -32,6 +32,7 @@ from speedproof.util.secrets import scrub_secrets
 
 TREE, DIGESTS, CONFIGURATION = "tree", "tree.sha256", "proof.json"
 OUTPUTS_FILE = "outputs.json"
+CACHES = "caches"  # compile caches that the warm-up left, of each variant
 LINKED_FROM_MIB = 64
 _LARGEST_REQUEST = 2**16  # bytes
 _ASK_PACKAGES = (
@@ -280,10 +281,12 @@ def describe_measured(
             **shared,
             "title": title_of(name, titles[name]),
             "command": command,
+            "kept_caches": str((out / CACHES / name).absolute()) if request.caches == "warm" else None,
             "epochs": max(1, epochs.get(name, 1)),
             "settings": {
                 **(describe_interpreter(command) if image is None else {"image_id": identify_image(image)}),
                 **({"sources": dict(digests)} if digests else {}),
+                **({"caches": request.caches} if request.caches != "warm" else {}),
                 "variables": variables,
                 # Student's interval is of a number that was fixed: who adds rounds after a look finds more than there is.
                 **({"rounds": request.rounds} if request.rounds else {}),
@@ -316,6 +319,7 @@ def _describe_shared(
     return {
         **place,
         "fixed": [str(((snapshot.source or Path()) / name).absolute()) for name in request.sources],
+        "caches": request.caches,
         "environment": {"PATH": environ.get("PATH", os.defpath)},
         "inherit_environment": True,
         "pass_environment": request.passed,
