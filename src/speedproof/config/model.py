@@ -15,6 +15,7 @@ from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number,
 from speedproof.config.reading import Reading
 from speedproof.results import older_versions as older
 from speedproof.results.experiment import EQUIVALENCE_MARGIN, LOOKS, Margin, Minutes, Until
+from speedproof.results.observations import WarmUpObserved
 from speedproof.results.quality import Quality
 from speedproof.results.run_record import Backend
 
@@ -276,9 +277,11 @@ class Variant(Model):
     linked: dict[str, str] = Field({}, description="What is linked there instead, as data are: name → where it lies")
     caches: Caches | None = Field(
         None,
-        description="TMPDIR and compile caches of its runs: private (warm, cold) or the caller's (shared); null: the workload's",
+        description="TMPDIR and compile caches of runs: private (warm, cold) or the caller's (shared); null: as its workload",
     )
     kept_caches: str | None = Field(None, description="Folder with the compile caches that its warm-up left")
+    package_folders: list[str] = Field([], description="Folders of its interpreter's packages, in which changes are looked for")
+    warm_up: WarmUpObserved | None = Field(None, description="What was seen of its warm-up; null: there was none")
     fixed: list[str] = Field([], description="Files and folders besides `tree` that nothing may change while runs go on")
     settings: dict[str, Any] = Field({}, description="Whatever else decides what it does, free of form")
 

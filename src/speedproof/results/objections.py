@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-ObjectionKind = Literal["left processes"]
+ObjectionKind = Literal["left processes", "carried over", "warm caches", "changed packages"]
 
 
 class Objection(BaseModel):

@@ -20,7 +20,7 @@ from speedproof.profilers.nvtx_library import RangeCost, injecting, measure_cost
 from speedproof.profilers.nvtx_ranges_file import ProcessRanges
 from speedproof.profilers.torch_hook import TRACES_VARIABLE
 from speedproof.results.files import write_json
-from speedproof.results.observations import Observations
+from speedproof.results.observations import MOST_CHANGED, Observations
 from speedproof.results.ranks import rank_folder
 from speedproof.results.run_record import (
     LOG_FILE,
@@ -35,8 +35,9 @@ from speedproof.results.run_record import (
     RunOutcome,
     write_epochs,
 )
+from speedproof.run.outside_watch import Changes, find_changes
 from speedproof.run.printed_times import find_resolution
-from speedproof.run.private_folders import list_private_folders, private_variables
+from speedproof.run.private_folders import list_private_folders, private_place, private_variables
 from speedproof.run.program_ranks import agree_on_ending
 from speedproof.run.program_variables import without_dropped
 from speedproof.run.pseudo_terminal import relaying
@@ -98,6 +99,12 @@ class Watched:
     ranges: list[ProcessRanges] = field(default_factory=list)  # its own NVTX ranges, where they are what is read
     changed: list[str] = field(default_factory=list)  # what it changed of what is linked into its working folder
     left: int = 0  # processes of it that still ran when it had ended, and were ended
+    outside: Changes = field(default_factory=Changes)  # what it changed elsewhere
+
+    @property
+    def all_changed(self) -> list[str]:
+        """Return the files that it changed where later runs see them."""
+        return [*self.changed, *self.outside.files]
 
 
 def program_command(workload: Workload, variant: Variant, data: Path | None = None, run: Path | None = None) -> list[str]:
@@ -186,7 +193,12 @@ def run_program(
         best_quality_s=min(process_s, max(0.0, best[2] - seen.launched_s)) if best else None,
         outcome=outcome,
         reason=reason,
-        observed=Observations(left_processes=seen.left if request.profiler == "none" else 0),  # nsys has helpers of its own
+        observed=Observations(
+            left_processes=seen.left if request.profiler == "none" else 0,  # nsys has helpers of its own
+            changed=seen.all_changed[:MOST_CHANGED],
+            changed_code=seen.outside.code[:MOST_CHANGED],
+            warm_up=variant.warm_up,
+        ),
         observed_ranges=None if cost is None else _describe_observed(seen.ranges, cost),
     )
     _write_epochs(folder, marks)
@@ -266,7 +278,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
             **injected.variables,
             **({TRACES_VARIABLE: str(marks)} if task.traced_by_torch else {}),
         }
-        launched_s = time.monotonic()
+        launched_s, launched_ns = time.monotonic(), time.time_ns()
         with relaying(output, variant.reads.of_lines) as relay:
             folders = [folder, marks, *workload.own_folders, place, *list_private_folders(variant, place), *_list_data(task)]
             entered = _enter_image(config, variant, stands, folders)
@@ -279,7 +291,15 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
             outcome, reason = _take_trace(marks, folder)
     after = _list_watched(variant, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return Watched(outcome, reason, life.began_s, life.ended_s, relay.lines, ranges, changed, life.left)
+    outside = Changes()
+    if variant.caches is not None:
+        outside = find_changes(variant.package_folders, launched_ns, [*list_own_places(workload), folder, place])
+    return Watched(outcome, reason, life.began_s, life.ended_s, relay.lines, ranges, changed, life.left, outside)
+
+
+def list_own_places(workload: Workload) -> list[Path]:
+    """Return where we write ourselves while a proof goes on: its folder, and its runs' private folders."""
+    return [workload.folder.parent, private_place(workload)]
 
 
 def _take_trace(exports: Path, folder: Path) -> tuple[RunOutcome, str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from speedproof.results.comparison import Outcome
 from speedproof.results.objections import Objection
+from speedproof.stats.carried_over import check_carried_over
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import Interval
 
@@ -36,7 +37,10 @@ def _check_left_processes(examined: Examined) -> list[Objection]:
     return found
 
 
-CHECKS: tuple[Check, ...] = (_check_left_processes,)
+CHECKS: tuple[Check, ...] = (
+    _check_left_processes,
+    check_carried_over,
+)
 
 
 def find_objections(examined: Examined) -> list[Objection]:

@@ -97,7 +97,7 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         measured = describe(reading=request.named_reading() or request.reading("marks"), epochs={})
         write_claims(measured)
         found = _warm_up_once(executor, measured, request, out, [dict(commands), dict(digests)], status.say)
-        measured = describe(reading=found.reading, epochs=found.epochs)
+        measured = describe(reading=found.reading, epochs=found.epochs, warm_ups=found.observed)
         _describe_plan(request, names, found, out, status.say)
         metric = choose_metric(request, found.epochs)
         _leave_asked(describe_asked(request, metric), out / RESULTS)
@@ -254,6 +254,8 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         epochs = f", {format_count(found.epochs[name], 'epoch')}" if found.epochs[name] else ""
         note = f"; {found.notes[name]}" if name in found.notes else ""
         say(f"{title_of(name, command)}: {format_value(found.process_s[name], 's')}{epochs}{note}")
+    if found.unwatched:
+        say(f"too large to watch whole for what runs change: {_shorten(found.unwatched)}")
     runs = request.most_rounds * (len(names) + request.control)
     traced = f"; then {format_count(request.profiled, 'run')} of each under {request.profiler}" if request.profiled else ""
     total_s = request.most_rounds * (sum(found.process_s.values()) + (found.process_s[names[0]] if request.control else 0))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from speedproof.config.model import Config, Variant
@@ -15,10 +16,12 @@ from speedproof.config.workload import Workload
 from speedproof.marks import MARKS_FILE
 from speedproof.profilers.convert import convert_input
 from speedproof.profilers.nsys import REPORT_FILE, read_capabilities
+from speedproof.results.observations import MOST_CHANGED, WarmUpObserved
 from speedproof.results.run_record import TRACE_FOLDER
 from speedproof.run.nsys_runs import traced_command
+from speedproof.run.outside_watch import FIRST_WALK_S, find_changes
 from speedproof.run.private_folders import keep_caches
-from speedproof.run.program import Task, describe_left, program_command, watch_program
+from speedproof.run.program import Task, Watched, describe_left, list_own_places, program_command, watch_program
 from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
 from speedproof.run.proof.plausible_times import check_total
 from speedproof.run.proof.request import ProofRequest
@@ -44,15 +47,19 @@ class WarmUp:
     process_s: dict[str, float]
     notes: dict[str, str]  # of variants of which more is to be said
     copy_s: float  # to make a run's working folder
+    observed: dict[str, WarmUpObserved]  # of each variant
+    unwatched: list[str]  # folders that are too large to be watched whole for what runs change
 
     def as_plain(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return {**vars(self), "reading": self.reading.model_dump(mode="json")}
+        observed = {name: one.model_dump(mode="json") for name, one in self.observed.items()}
+        return {**vars(self), "reading": self.reading.model_dump(mode="json"), "observed": observed}
 
 
 def read_warm_up(values: Mapping[str, Any]) -> WarmUp:
     """Return what :meth:`WarmUp.as_plain` made plain. Raises KeyError, TypeError or ValueError of anything else."""
-    return WarmUp(**{**values, "reading": Reading.model_validate(values["reading"])})
+    observed = {name: WarmUpObserved.model_validate(one) for name, one in values["observed"].items()}
+    return WarmUp(**{**values, "reading": Reading.model_validate(values["reading"]), "observed": observed})
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,7 @@ class _Tried:
     copy_s: float
     marks: Marks
     left: int  # processes that still ran when the program had ended
+    observed: WarmUpObserved
 
 
 def warm_up(
@@ -76,6 +84,7 @@ def warm_up(
     for variant in config.completed_variants.values():
         if variant.kept_caches is not None:  # of an earlier warm-up
             shutil.rmtree(variant.kept_caches, ignore_errors=True)
+    unwatched = _walk_first(config, workload)
     seal = Seal(list_fixed(workload, config.completed_variants.values()))
     for name in config.measurement.variants:
         begin(f"warm-up: {name.upper()} running")
@@ -96,7 +105,23 @@ def warm_up(
     notes = {name: "; ".join(filter(None, (left[name], missing[name]))) for name in tried if left[name] or missing[name]}
     copy_s = max(one.copy_s for one in tried.values())
     units = {name: sorted({time.unit for time in one.marks.times}) for name, one in tried.items()}
-    return WarmUp(named, epochs, units, {name: one.process_s for name, one in tried.items()}, notes, copy_s)
+    process_s = {name: one.process_s for name, one in tried.items()}
+    observed = {name: _name_kept(one.observed) for name, one in tried.items()}
+    return WarmUp(named, epochs, units, process_s, notes, copy_s, observed, unwatched)
+
+
+def _name_kept(observed: WarmUpObserved) -> WarmUpObserved:
+    """Leave out the changed files that are gone by now: another program's, which came and went."""
+    kept = [name for name in observed.changed if not name.startswith(("/", "~")) or Path(name).expanduser().exists()]
+    return observed.model_copy(update={"changed": kept[:MOST_CHANGED]})
+
+
+def _walk_first(config: Config, workload: Workload) -> list[str]:
+    """Get to know the folders that runs may change; return those that are too large to be watched whole."""
+    packages = {name: variant.package_folders for name, variant in config.completed_variants.items()}
+    now_ns = time.time_ns()
+    walks = [find_changes(one, now_ns, list_own_places(workload), FIRST_WALK_S) for one in packages.values()]
+    return sorted({name for walk in walks for name in walk.unwatched})
 
 
 def _try_variant(config: Config, workload: Workload, name: str, folder: Path, request: ProofRequest) -> _Tried:
@@ -112,7 +137,7 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
             command = program_command(workload, variant, None, place)
             task = Task(config, workload, variant, command, config.measurement.seed, taking_ranges=taking)
             seen = watch_program(task, Path(run), place, output.fileno(), environ)
-        keep_caches(variant, place)
+        files = keep_caches(variant, place)
         if seen.outcome == "stopped":  # with us, and nothing is wrong with it
             raise KeyboardInterrupt
         if seen.outcome != "completed":
@@ -132,7 +157,18 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
         raise TrainingError(
             f"{variant.title}: tells no quality, which --margin judges; mark it, or say how it is read (--quality)"
         )
-    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, seen.left)
+    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, seen.left, _observe(seen, marks, files))
+
+
+def _observe(seen: Watched, marks: Marks, cached: int) -> WarmUpObserved:
+    epochs_s = [epoch.train_s for epoch in marks.epochs]
+    return WarmUpObserved(
+        process_s=seen.ended_s - seen.launched_s,
+        epoch_s=median(epochs_s[1:] if len(epochs_s) > 2 else epochs_s) if epochs_s else None,
+        changed=seen.all_changed,
+        changed_code=seen.outside.code[:MOST_CHANGED],
+        kept_caches=cached,
+    )
 
 
 def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -> None:

@@ -22,6 +22,7 @@ from speedproof.config.reading import Reading
 from speedproof.config.workload import WORKLOAD_FILE, Declared, Workload
 from speedproof.results.files import digest_of, sha256_of, write_text
 from speedproof.results.folder import CONFIG_FILE
+from speedproof.results.observations import WarmUpObserved
 from speedproof.run.program_variables import deciding_variables
 from speedproof.run.proof.find import PROGRAMS, RESULTS
 from speedproof.run.proof.request import REQUEST_SUFFIXES, ProofRequest, read_request
@@ -37,7 +38,9 @@ LINKED_FROM_MIB = 64
 _LARGEST_REQUEST = 2**16  # bytes
 _ASK_PACKAGES = (
     "import importlib.metadata as m, json, platform; "
-    "print(json.dumps([platform.python_version(), sorted({f'{d.name}=={d.version}' for d in m.distributions()})]))"
+    "import site, sysconfig as s; "
+    "print(json.dumps([platform.python_version(), sorted({f'{d.name}=={d.version}' for d in m.distributions()}), "
+    "sorted({s.get_path('purelib'), s.get_path('platlib'), site.getusersitepackages()})]))"
 )
 
 
@@ -221,7 +224,15 @@ def describe_interpreter(command: str) -> dict[str, Any]:
     program = shlex.split(command)[0]
     if not Path(program).name.startswith("python"):
         return {}
-    return _ask_interpreter(str(Path(program).absolute()))
+    asked = _ask_interpreter(str(Path(program).absolute()))
+    return {name: asked[name] for name in ("python", "packages") if name in asked}
+
+
+def list_package_folders(command: str) -> list[str]:
+    """Return the folders that hold the packages of the interpreter that a command names; none of another program."""
+    program = shlex.split(command)[0]
+    found = _ask_interpreter(str(Path(program).absolute())) if Path(program).name.startswith("python") else {}
+    return [name for name in found.get("folders", []) if Path(name).is_dir()]
 
 
 @cache
@@ -229,10 +240,10 @@ def _ask_interpreter(program: str) -> dict[str, Any]:
     try:
         # From where nobody's modules lie: with -c Python looks for them in the working folder first.
         done = subprocess.run([program, "-c", _ASK_PACKAGES], cwd="/", capture_output=True, text=True, timeout=60, check=True)
-        version, packages = json.loads(done.stdout)
+        version, packages, folders = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return {}
-    return {"python": version, "packages": packages}
+    return {"python": version, "packages": packages, "folders": folders}
 
 
 def read_rounds(out: Path) -> int | None:
@@ -267,10 +278,12 @@ def describe_measured(
     environ: Mapping[str, str],
     source: Path | None = None,
     digests: Mapping[str, str] = MappingProxyType({}),
+    warm_ups: Mapping[str, WarmUpObserved] = MappingProxyType({}),
 ) -> ProofSetup:
     """Return what is measured of a request.
 
-    The commands run in copies of the snapshot, or in the folder `source` itself. `digests` are those of what else decides.
+    The commands run in copies of the snapshot, or in the folder `source` itself. `digests` are those of what else decides;
+    `warm_ups` is what was seen of those, once they have run.
     """
     titles = dict(zip(commands, request.commands, strict=True))
     shared = _describe_shared(request, snapshot, reading, environ, source)
@@ -281,6 +294,8 @@ def describe_measured(
             **shared,
             "title": title_of(name, titles[name]),
             "command": command,
+            "package_folders": list_package_folders(command) if image is None else [],
+            "warm_up": warm_ups.get(name),
             "kept_caches": str((out / CACHES / name).absolute()) if request.caches == "warm" else None,
             "epochs": max(1, epochs.get(name, 1)),
             "settings": {
