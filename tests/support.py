@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from speedproof.cli import main
+from speedproof.cluster.isolation import explain_no_isolation
 
 # Before anybody imports torch: one thread a process, in what tests start, too. What they train is tiny and gains nothing by
 # more; two tests at once would wait for each other's.
@@ -34,7 +35,7 @@ os.environ["SPEEDPROOF_LOCKS"] = f"tests {os.getpid()}"
 # Real parts, separated by commas: no test may be skipped for lack of the first; the second are hidden, and none may find them.
 REQUIRED, HIDDEN = (os.environ.get(f"SPEEDPROOF_{name}", "").split(",") for name in ("REQUIRE", "HIDDEN"))
 # Fixtures that stand for a program which not every machine has: `pytest -m parts` runs the tests that use one.
-PARTS = {"needs_nsys", "needs_slurm", "base_image", "browser"}
+PARTS = {"needs_nsys", "needs_slurm", "base_image", "browser", "needs_isolation"}
 # Of these, what somebody sets up first, and what takes minutes (`make cluster`): an image is built, jobs wait for each other.
 CLUSTER = {"needs_slurm", "base_image"}
 
@@ -115,6 +116,12 @@ def published(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 @pytest.fixture(scope="session")
 def needs_nsys() -> None:
     require("nsys", shutil.which("nsys") is not None, "nsys is not on PATH")
+
+
+@pytest.fixture(scope="session")
+def needs_isolation() -> None:
+    why = explain_no_isolation()
+    require("isolation", not why, f"programs cannot be isolated here: {why}")
 
 
 @pytest.fixture

@@ -280,6 +280,7 @@ class Variant(Model):
         description="TMPDIR and compile caches of runs: private (warm, cold) or the caller's (shared); null: as its workload",
     )
     kept_caches: str | None = Field(None, description="Folder with the compile caches that its warm-up left")
+    isolated: bool = Field(False, description="Whether what a run writes to HOME, temporary folders and packages goes after it")
     package_folders: list[str] = Field([], description="Folders of its interpreter's packages, in which changes are looked for")
     warm_up: WarmUpObserved | None = Field(None, description="What was seen of its warm-up; null: there was none")
     fixed: list[str] = Field([], description="Files and folders besides `tree` that nothing may change while runs go on")

@@ -116,7 +116,7 @@ class OutsideWatch:
 
 def find_changes(packages: Sequence[str], since_ns: int, leave_out: Collection[Path], limit_s: float = WALK_S) -> Changes:
     """Return what was changed since a moment in the places that later runs see; `packages` are folders of an interpreter."""
-    places = _list_places(packages, os.environ)
+    places = list_shared_places(packages, os.environ)
     own = {str(path) for path in leave_out} | {str(path.resolve()) for path in leave_out}
     found, unfinished = _watch_of(places).find_changed(since_ns, own, limit_s)
     held = _list_held(places) if found else set()
@@ -165,7 +165,7 @@ def _watch_of(places: tuple[str, ...]) -> OutsideWatch:
     return OutsideWatch(places, os.geteuid())
 
 
-def _list_places(packages: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
+def list_shared_places(packages: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return what is watched: folders that are there and this user can write to."""
     named = [environ.get(name, "") for name in ("HF_HOME", "TORCH_HOME", "XDG_CACHE_HOME", "TMPDIR", "HOME")]
     places = dict.fromkeys(os.path.realpath(place) for place in ["/dev/shm", "/var/tmp", *packages, "/tmp", *named] if place)

@@ -18,7 +18,7 @@ from speedproof.config.workload import Workload
 from speedproof.util.errors import ConfigError, StorageError
 
 # Short names: sockets lie below TMPDIR, and the path of one may have 107 bytes.
-_WORK, _TEMPORARY, _CACHES = "w", "t", "c"
+_WORK, _TEMPORARY, _CACHES, _OVERLAYS = "w", "t", "c", "o"
 # Of compiled code alone. Caches of weights and data (HF_HOME, TORCH_HOME) stay the user's own: they are filled by downloads.
 # So does Python's bytecode, which is checked against its source: a private one would compile all packages anew in a warm-up.
 CACHE_VARIABLES = {
@@ -55,7 +55,7 @@ def private_folders(workload: Workload, variant: Variant) -> Iterator[Path]:
     place = private_place(workload)
     _make_own(place)
     try:
-        for name in (_WORK, _TEMPORARY, _CACHES):
+        for name in (_WORK, _TEMPORARY, _CACHES, _OVERLAYS):
             (place / name).mkdir(0o700)
         if variant.caches == "warm" and variant.kept_caches and Path(variant.kept_caches).is_dir():
             _copy_all(Path(variant.kept_caches), place / _CACHES)
@@ -78,6 +78,11 @@ def private_variables(variant: Variant, work: Path, environ: Mapping[str, str]) 
 def list_private_folders(variant: Variant, work: Path) -> list[Path]:
     """Return the private folders of a run besides the one that it works in."""
     return [work.with_name(_TEMPORARY), work.with_name(_CACHES)] if is_private(variant) else []
+
+
+def overlays_folder(work: Path) -> Path:
+    """Return the folder beside a run's own in which an isolated program's overlays are mounted."""
+    return work.with_name(_OVERLAYS)
 
 
 def list_replaced(environ: Mapping[str, str]) -> list[str]:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from speedproof.cluster.apptainer import enter_command, find_apptainer, sees_gpu
+from speedproof.cluster.isolation import isolated_command
 from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
@@ -35,9 +36,9 @@ from speedproof.results.run_record import (
     RunOutcome,
     write_epochs,
 )
-from speedproof.run.outside_watch import Changes, find_changes
+from speedproof.run.outside_watch import Changes, find_changes, list_shared_places
 from speedproof.run.printed_times import find_resolution
-from speedproof.run.private_folders import list_private_folders, private_place, private_variables
+from speedproof.run.private_folders import list_private_folders, overlays_folder, private_place, private_variables
 from speedproof.run.program_ranks import agree_on_ending
 from speedproof.run.program_variables import without_dropped
 from speedproof.run.pseudo_terminal import relaying
@@ -282,7 +283,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         with relaying(output, variant.reads.of_lines) as relay:
             folders = [folder, marks, *workload.own_folders, place, *list_private_folders(variant, place), *_list_data(task)]
             entered = _enter_image(config, variant, stands, folders)
-            moved = ["env", f"--chdir={stands}", *entered, *task.command]
+            moved = _isolate(["env", f"--chdir={stands}", *entered, *task.command], variant, place, [folder, marks, stands])
             lives: list[Life] = []
             outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s, lives)
             life = lives[0] if lives else Life(launched_s, time.monotonic(), 0)
@@ -292,7 +293,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     after = _list_watched(variant, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     outside = Changes()
-    if variant.caches is not None:
+    if variant.caches is not None and not variant.isolated:
         outside = find_changes(variant.package_folders, launched_ns, [*list_own_places(workload), folder, place])
     return Watched(outcome, reason, life.began_s, life.ended_s, relay.lines, ranges, changed, life.left, outside)
 
@@ -300,6 +301,14 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
 def list_own_places(workload: Workload) -> list[Path]:
     """Return where we write ourselves while a proof goes on: its folder, and its runs' private folders."""
     return [workload.folder.parent, private_place(workload)]
+
+
+def _isolate(command: list[str], variant: Variant, place: Path, kept: Sequence[Path]) -> list[str]:
+    """Return the words that run a command and drop what it writes elsewhere than to `kept` and its own folders."""
+    if not variant.isolated:
+        return command
+    shared = [*list_shared_places(variant.package_folders, os.environ), *variant.linked.values()]
+    return isolated_command(command, overlays_folder(place), shared, [*kept, place, *list_private_folders(variant, place)])
 
 
 def _take_trace(exports: Path, folder: Path) -> tuple[RunOutcome, str]:
@@ -339,7 +348,7 @@ def _run_in(
     command: list[str], environment: dict[str, str], output: int, limit_s: int | None, lives: list[Life]
 ) -> tuple[RunOutcome, str]:
     """Run the program, and return how it ended and, in one line, why; to `lives` its own is added."""
-    program = command[2]
+    program = command[command.index("env") + 2]
     try:
         with raising_when_stopped():
             status = run_child(command, output, environment, LAUNCHED_VARIABLE, limit_s=limit_s, lives=lives)

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 # A first run accounts for a gain if it is slower by this share of it, as logarithms. Of programs that gain only by what they
 # find the share was 0.96 to 1.05 in three proofs of runs of 0.1 to 0.3 s, on a machine with other load.
 _SHARE = 0.5
-# Three times the range of the later runs, but for the slowest, which something else may have disturbed: of 30
+# Three times the range of the later runs, of more than four without the slowest, which something else may have disturbed: of 30
 # series of seven honest runs (sh, Python, NumPy; 0.05 to 0.5 s, two cores at a load of 5) the first was slower by more in one.
-_RANGES = 3
+# Of few runs the range is narrow by chance: one of 0.396 s came before three of 0.38 s. So the first has to be a tenth slower.
+_RANGES, _MOST_WHOLE, _LEAST_EXCESS = 3, 4, 0.1
 # Of files that later runs write again, as logs, nothing is concluded unless later runs take less than half of the first.
 _LEAST_DROP = 2
 _LEAST_EPOCHS = 3  # from which on the epoch in which programs compile counts in no median
@@ -100,8 +101,10 @@ def _select_carried(changed: Sequence[str], others: Sequence[MeasuredRun], far_s
 
 def _accounts_for(speedup: float, first_s: float, others_s: Sequence[float]) -> bool:
     """Return whether a first run was slower than the others by a large part of a speedup, and beyond their noise."""
-    usual_s, later_s = sorted(others_s)[:-1], median(others_s)
-    beyond_noise = first_s - later_s > _RANGES * (usual_s[-1] - usual_s[0])
+    usual_s, later_s = sorted(others_s), median(others_s)
+    if len(usual_s) > _MOST_WHOLE:
+        del usual_s[-1]
+    beyond_noise = first_s - later_s > max(_RANGES * (usual_s[-1] - usual_s[0]), _LEAST_EXCESS * later_s)
     return beyond_noise and math.log(first_s / later_s) >= _SHARE * math.log(speedup)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from speedproof.cluster.isolation import require_isolation
 from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
@@ -80,6 +81,8 @@ def warm_up(
     Raises:
         TrainingError: a program did not end well, or left not what was said that it leaves, or a trace of it tells nothing.
     """
+    if request.isolate:
+        require_isolation()
     tried = {}
     for variant in config.completed_variants.values():
         if variant.kept_caches is not None:  # of an earlier warm-up

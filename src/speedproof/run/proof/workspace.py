@@ -302,6 +302,7 @@ def describe_measured(
                 **(describe_interpreter(command) if image is None else {"image_id": identify_image(image)}),
                 **({"sources": dict(digests)} if digests else {}),
                 **({"caches": request.caches} if request.caches != "warm" else {}),
+                **({"isolated": True} if request.isolate else {}),
                 "variables": variables,
                 # Student's interval is of a number that was fixed: who adds rounds after a look finds more than there is.
                 **({"rounds": request.rounds} if request.rounds else {}),
@@ -335,6 +336,7 @@ def _describe_shared(
         **place,
         "fixed": [str(((snapshot.source or Path()) / name).absolute()) for name in request.sources],
         "caches": request.caches,
+        "isolated": request.isolate,
         "environment": {"PATH": environ.get("PATH", os.defpath)},
         "inherit_environment": True,
         "pass_environment": request.passed,
