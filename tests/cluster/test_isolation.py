@@ -17,9 +17,8 @@ def test_what_an_isolated_program_writes_goes_but_for_what_is_kept(tmp_path, nee
     (home / "old").write_text("old")
     overlaid = [str(home), str(home / "run")]
     script = "cat old; echo new > old; rm -r run/inner; touch run/left; mkdir x; touch x/y; cat old"
-    command = isolated_command(
-        ["env", f"--chdir={home}", "sh", "-c", script], top, [str(home), str(home / "run")], [home / "run"]
-    )
+    words = ["env", f"--chdir={home}", "sh", "-c", script]
+    command = isolated_command(words, top, overlaid, [home / "run"])
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "oldnew\n"), done.stderr
     assert sorted(path.name for path in home.iterdir()) == ["old", "run"] and (home / "old").read_text() == "old"

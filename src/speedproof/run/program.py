@@ -292,10 +292,10 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
             outcome, reason = _take_trace(marks, folder)
     after = _list_watched(variant, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    outside = Changes()
-    if variant.caches is not None and not variant.isolated:
-        outside = find_changes(variant.package_folders, launched_ns, [*list_own_places(workload), folder, place])
-    return Watched(outcome, reason, life.began_s, life.ended_s, relay.lines, ranges, changed, life.left, outside)
+    watched = variant.caches is not None and not variant.isolated
+    own_places = [*list_own_places(workload), folder, place]
+    changes = find_changes(variant.package_folders, launched_ns, own_places) if watched else Changes()
+    return Watched(outcome, reason, life.began_s, life.ended_s, relay.lines, ranges, changed, life.left, changes)
 
 
 def list_own_places(workload: Workload) -> list[Path]:

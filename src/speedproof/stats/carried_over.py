@@ -7,6 +7,7 @@ little at the speed of its first run.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,10 @@ def check_carried_over(examined: "Examined") -> list[Objection]:
         if own is None:
             continue
         found += _check_code(own)
-        found += _check_files(own, speedup, position == faster) or _check_caches(own, speedup, position == faster)
+        # What compile caches explain is asked first: while they are filled, other programs write files, too.
+        found += _check_caches(own, speedup, position == faster) or _check_files(
+            own, lives[1 - position], speedup, position == faster
+        )
     return found
 
 
@@ -80,17 +84,25 @@ def _check_code(own: _Lives) -> list[Objection]:
     return [Objection(kind="changed packages", variant=own.variant, blocks=True, names=names)] if names else []
 
 
-def _check_files(own: _Lives, speedup: float, faster: bool) -> list[Objection]:
+def _check_files(own: _Lives, other: _Lives | None, speedup: float, faster: bool) -> list[Objection]:
     """Object if the first run took longer than later ones, and changed files: the warm-up, else the first timed run."""
     first_s, later_s = own.runs_s[0], own.runs_s[1:]
+    elsewhere = _list_folders(other) if other else set()
     warm_up = (own.warm_up_s, own.runs_s, own.warm_up.changed, own.runs)
     first_timed = (first_s, later_s, _observed(own.runs[0]).changed, own.runs[1:])
     for timed, (taken_s, others_s, changed, others) in enumerate((warm_up, first_timed)):
-        names = _select_carried(changed, others, taken_s > _LEAST_DROP * median(others_s))
+        far_slower = taken_s > _LEAST_DROP * median(others_s)
+        names = [name for name in _select_carried(changed, others, far_slower) if str(PurePath(name).parent) not in elsewhere]
         if names and _accounts_for(speedup, taken_s, others_s):
             values = {"first_s": taken_s, "later_s": median(others_s), "timed": float(timed)}
             return [Objection(kind="carried over", variant=own.variant, blocks=faster, values=values, names=names)]
     return []
+
+
+def _list_folders(other: _Lives) -> set[str]:
+    """Return the folders in which files were changed while the other variant ran: by both, or by neither of them."""
+    names = [*other.warm_up.changed, *(name for run in other.runs for name in _observed(run).changed)]
+    return {str(PurePath(name).parent) for name in names}
 
 
 def _select_carried(changed: Sequence[str], others: Sequence[MeasuredRun], far_slower: bool) -> list[str]:

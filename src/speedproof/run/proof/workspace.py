@@ -51,7 +51,7 @@ class Snapshot:
     linked: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)  # large, or ignored by git, and the proof lies in it
     changed: list[str] = field(default_factory=list)  # against the copy that an earlier call took
-    source: Path | None = None  # the folder that was copied
+    source: Path | None = field(default=None, compare=False)  # the folder that was copied
 
 
 def name_variants(request: ProofRequest) -> list[str]:
