@@ -15,6 +15,8 @@ import pytest
 from hypothesis import settings
 
 from speedproof.cli import main
+from speedproof.cluster.isolation import explain_no_isolation
+from speedproof.results.objections import MACHINE_KINDS
 
 # Before anybody imports torch: one thread a process, in what tests start, too. What they train is tiny and gains nothing by
 # more; two tests at once would wait for each other's.
@@ -34,7 +36,7 @@ os.environ["SPEEDPROOF_LOCKS"] = f"tests {os.getpid()}"
 # Real parts, separated by commas: no test may be skipped for lack of the first; the second are hidden, and none may find them.
 REQUIRED, HIDDEN = (os.environ.get(f"SPEEDPROOF_{name}", "").split(",") for name in ("REQUIRE", "HIDDEN"))
 # Fixtures that stand for a program which not every machine has: `pytest -m parts` runs the tests that use one.
-PARTS = {"needs_nsys", "needs_slurm", "base_image", "browser"}
+PARTS = {"needs_nsys", "needs_slurm", "base_image", "browser", "needs_isolation"}
 # Of these, what somebody sets up first, and what takes minutes (`make cluster`): an image is built, jobs wait for each other.
 CLUSTER = {"needs_slurm", "base_image"}
 
@@ -117,6 +119,12 @@ def needs_nsys() -> None:
     require("nsys", shutil.which("nsys") is not None, "nsys is not on PATH")
 
 
+@pytest.fixture(scope="session")
+def needs_isolation() -> None:
+    why = explain_no_isolation()
+    require("isolation", not why, f"programs cannot be isolated here: {why}")
+
+
 @pytest.fixture
 def apptainer_to_plan_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An `apptainer` for dry runs: they ask for its version, and start nothing."""
@@ -134,3 +142,8 @@ def samples() -> Path:
     folder = Path(os.environ.get("SPEEDPROOF_SAMPLES", beside))
     require("samples", folder.is_dir(), f"no samples in {folder}; set SPEEDPROOF_SAMPLES to their folder")
     return folder
+
+
+def without_machine(objections: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out what a verdict says of the machine that the tests run on: other tests run there, too."""
+    return [one for one in objections if one["kind"] not in MACHINE_KINDS]

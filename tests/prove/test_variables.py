@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.config.model import Variant
+from speedproof.run.private_folders import CACHE_VARIABLES
 from speedproof.run.program_variables import VOLATILE_VARIABLES, deciding_variables, inherited_variables, passed_variables
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.request import check_request, read_request, write_call, write_request
@@ -112,7 +113,8 @@ def test_all_can_be_hidden_but_the_path_and_what_is_ours(printing, unmeasured, t
     prove(printing, "--drop", "*")
     seen = seen_in(tmp_path / "out/warm-up/a.txt")[1]
     own = {"SPEEDPROOF_RUN", "SPEEDPROOF_SEED", "SPEEDPROOF_VALIDATE_EVERY", "SPEEDPROOF_LAUNCHED", "PYTHONPATH", "PATH"}
-    assert seen.keys() <= own | {"LC_CTYPE"}  # which Python sets for itself
+    private = {"TMPDIR", *CACHE_VARIABLES}
+    assert seen.keys() <= own | private | {"LC_CTYPE"}  # which Python sets for itself
 
 
 def test_what_profiled_runs_alone_do_not_see_is_named_where_there_are_some(printing, unmeasured, monkeypatch):

@@ -125,6 +125,12 @@ class ProofOptions:
             "and {run} in a command is a fresh folder"
         ),
     ] = None
+    caches: Annotated[
+        str | None, typer.Option(help="Compile caches: warm (private, from the warm-up; default), cold, or shared (yours)")
+    ] = None
+    isolate: Annotated[
+        bool, typer.Option("--isolate", help="Drop what a run writes to HOME, /tmp and Python packages when it ends")
+    ] = False
     profile: Annotated[
         str | None, typer.Option(metavar="NAME", help="A Snakemake profile that says where jobs run: slurm, or one of yours")
     ] = None

@@ -13,6 +13,7 @@ from speedproof.cluster.hardware_checks import (
     check_memory,
     read_driver_cuda,
 )
+from speedproof.cluster.isolation import check_isolation
 from speedproof.cluster.place_checks import check_container, check_scratch, check_slurm
 from speedproof.cluster.profiler_checks import check_environment, check_gpu_metrics, check_profiler, check_sampling
 from speedproof.config.model import Profiling
@@ -39,6 +40,7 @@ def diagnose(
         "GPU counters": check_counters,
         **(_list_profiler_checks(profiling) if profiling else {}),
         "container": lambda: check_container(os.environ),
+        "isolation": check_isolation,
         "Slurm": lambda: check_slurm(os.environ),
         "scratch": lambda: check_scratch(scratch, os.environ),
         "cores": lambda: check_cores(available_cores(), cores),

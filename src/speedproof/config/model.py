@@ -252,6 +252,9 @@ class Resources(Model):
         return self.experiment.model_copy(update={"runtime_min": min(10, self.experiment.runtime_min)})
 
 
+Caches = Literal["warm", "cold", "shared"]
+
+
 class Variant(Model):
     """A program as it is measured, as its workload describes it; people write what their workload makes variants of."""
 
@@ -286,10 +289,18 @@ class Variant(Model):
     )
     place: str | None = Field(None, description="Folder that it runs in itself; null: a fresh one, which `{run}` names anyway")
     linked: dict[str, str] = Field({}, description="What is linked there instead, as data are: name → where it lies")
+    caches: Caches | None = Field(
+        None,
+        description="TMPDIR and compile caches of runs: private (warm, cold) or the caller's (shared); null: as its workload",
+    )
+    kept_caches: str | None = Field(None, description="Folder with the compile caches that its warm-up left")
+    isolated: bool = Field(False, description="Whether what a run writes to HOME, temporary folders and packages goes after it")
+    package_folders: list[str] = Field([], description="Folders of its interpreter's packages, in which changes are looked for")
+    warm_up: WarmUpObserved | None = Field(None, description="What was seen of its warm-up; null: there was none")
+    fixed: list[str] = Field([], description="Files and folders besides `tree` that nothing may change while runs go on")
     settings: dict[str, Any] = Field({}, description="Whatever else decides what it does, free of form")
     told_epochs: bool = Field(True, description="Whether its program is told how many epochs to run (SPEEDPROOF_EPOCHS)")
     blind: bool = Field(False, description="Whether its timed runs see nothing of speedproof: no variable, module or folder")
-    warm_up: WarmUpObserved | None = Field(None, description="How long its discarded runs took before")
 
     @property
     def ranks(self) -> int:

@@ -18,9 +18,7 @@ ObjectionKind = Literal[
 ]  # fmt: skip
 # What a user's own reason to trust reported times turns into conditions.
 OF_REPORTED_TIMES: tuple[ObjectionKind, ...] = ("clocks", "unsupported", "outside")
-_MACHINE_KINDS: frozenset[ObjectionKind] = frozenset(
-    {"noise", "busy machine", "shared gpu", "stolen time", "cpu quota", "heat"}
-)
+MACHINE_KINDS: frozenset[ObjectionKind] = frozenset({"noise", "busy machine", "shared gpu", "stolen time", "cpu quota", "heat"})
 
 
 class Objection(BaseModel):
@@ -38,4 +36,4 @@ class Objection(BaseModel):
 def list_leading(objections: Sequence[Objection], is_open: bool) -> list[Objection]:
     """Return the objections that a sentence begins with: those that block and, if its outcome `is_open`, why noise hides it."""
     noisy = is_open and any(one.kind == "noise" for one in objections)
-    return [one for one in objections if one.blocks or (noisy and one.kind in _MACHINE_KINDS)]
+    return [one for one in objections if one.blocks or (noisy and one.kind in MACHINE_KINDS)]

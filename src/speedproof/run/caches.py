@@ -67,11 +67,14 @@ def compile_cache(variant: Variant) -> Iterator[dict[str, str]]:
     """Yield variables that give a run's processes a folder for compiled code: an empty one, or that of the prepared volumes.
 
     By default Triton shares one among all processes of a user: the first run would compile, the next ones read what it left.
-    An empty one goes when the run ends.
+    An empty one goes when the run ends. None for a variant with caches of its own, or its caller's.
 
     Raises:
         ConfigError: others may write to the prepared folder: compiled code of theirs would run in this user's processes.
     """
+    if variant.caches is not None:
+        yield {}
+        return
     if variant.prepared_folder is not None:
         yield {"TRITON_CACHE_DIR": str(_take_code_folder(Path(variant.prepared_folder)).absolute())}
         return

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from speedproof.cluster.gpu_users import GpuUse, counting_gpus
+from speedproof.cluster.isolation import isolated_command
 from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
@@ -20,7 +21,7 @@ from speedproof.profilers.nvtx_library import RangeCost, injecting, measure_cost
 from speedproof.profilers.nvtx_ranges_file import ProcessRanges
 from speedproof.profilers.torch_hook import TRACES_VARIABLE
 from speedproof.results.files import write_json
-from speedproof.results.observations import Observations
+from speedproof.results.observations import MOST_CHANGED, Observations
 from speedproof.results.ranks import rank_folder
 from speedproof.results.run_record import (
     LOG_FILE,
@@ -39,8 +40,10 @@ from speedproof.results.run_record import (
 from speedproof.run.arrivals import find_start_up, find_time_after, judge_arrivals, list_observed
 from speedproof.run.command_words import enter_image, program_command
 from speedproof.run.marks_pipe import timing_marks
+from speedproof.run.outside_watch import Changes, find_changes, list_shared_places
 from speedproof.run.printed_output import FoundLines
 from speedproof.run.printed_times import find_resolution
+from speedproof.run.private_folders import list_private_folders, overlays_folder, private_place, private_variables
 from speedproof.run.program_ranks import agree_on_ending
 from speedproof.run.program_variables import without_dropped
 from speedproof.run.pseudo_terminal import Relay, relaying
@@ -110,6 +113,12 @@ class Watched:
     gone_s: float = 0.0  # when its last process had ended
     cut: int = 0  # lines that were read in part, since they were too long
     life: Life | None = None  # what it used
+    outside: Changes = field(default_factory=Changes)  # what it changed elsewhere
+
+    @property
+    def all_changed(self) -> list[str]:
+        """Return the files that it changed where later runs see them."""
+        return [*self.changed, *self.outside.files]
 
 
 def run_program(
@@ -217,6 +226,8 @@ def _observe(
         rates=marks.rates,
         start_up_s=find_start_up(marks, seen.launched_s),
         after_s=find_time_after(marks, seen.gone_s),
+        changed=seen.all_changed[:MOST_CHANGED],
+        changed_code=seen.outside.code[:MOST_CHANGED],
         warm_up=variant.warm_up,
         quality=quality,
         cpu_s=life.cpu_s if life else None,
@@ -305,16 +316,19 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         seen["PWD"] = str(stands)
     provided = nullcontext(folder) if task.blind else providing_marks(task.traced_by_torch)
     with provided as modules, taking_marks(folder) as reported, injecting(names, outside) as injected:
-        environment = {**_list_environment(task, seen, modules, reported), **injected.variables}
-        launched_s = time.monotonic()
+        private = private_variables(variant, place, environ)
+        environment = {**_list_environment(task, seen, modules, reported), **private, **injected.variables}
+        launched_s, launched_ns = time.monotonic(), time.time_ns()
         with (
             timing_marks(reported / MARKS_FILE) as arrivals,
             watching_file(place, variant.reads.file) as file,
             relaying(output, bool(variant.reads.patterns), folder) as relay,
         ):
-            ours = [] if task.blind else [reported, modules, *workload.own_folders]
-            entered = enter_image(config, variant, stands, [*ours, place, *_list_data(task)])
-            moved = ["env", f"--chdir={stands}", *entered, *task.command]
+            ours = [] if task.blind else [reported, modules]
+            folders = [*ours, place, *list_private_folders(variant, place)]
+            shown = [*folders, *([] if task.blind else workload.own_folders), *_list_data(task)]
+            entered = enter_image(config, variant, stands, shown)
+            moved = _isolate(["env", f"--chdir={stands}", *entered, *task.command], variant, place, [*folders, stands])
             lives: list[Life] = []
             outcome, reason = _run_in(task, moved, environment, relay.output, lives, reported / MARKS_FILE)
             ended_s = time.monotonic()
@@ -328,7 +342,25 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     after = _list_watched(variant, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     reports = Reports(found.lines, ranges, arrivals, file)
-    return Watched(outcome, reason, life.began_s, life.ended_s, reports, changed, life.left, life.gone_s, found.cut, life)
+    own_places = [*list_own_places(workload), folder, place]
+    watched = variant.caches is not None and not variant.isolated
+    outward = find_changes(variant.package_folders, launched_ns, own_places) if watched else Changes()
+    return Watched(
+        outcome, reason, life.began_s, life.ended_s, reports, changed, life.left, life.gone_s, found.cut, life, outward
+    )
+
+
+def list_own_places(workload: Workload) -> list[Path]:
+    """Return where we write ourselves while a proof goes on: its folder, and its runs' private folders."""
+    return [workload.folder.parent, private_place(workload)]
+
+
+def _isolate(command: list[str], variant: Variant, place: Path, kept: Sequence[Path]) -> list[str]:
+    """Return the words that run a command and drop what it writes elsewhere than to `kept`."""
+    if not variant.isolated:
+        return command
+    shared = [*list_shared_places(variant.package_folders, os.environ), *variant.linked.values()]
+    return isolated_command(command, overlays_folder(place), shared, kept)
 
 
 def _take_trace(exports: Path, folder: Path) -> tuple[RunOutcome, str]:
@@ -386,7 +418,7 @@ def _run_in(
     task: Task, command: list[str], environment: dict[str, str], output: int, lives: list[Life], pipe: Path
 ) -> tuple[RunOutcome, str]:
     """Run the program, and return how it ended and, in one line, why; to `lives` its own is added, and `pipe` goes with us."""
-    program, limit_s = command[2], task.config.measurement.timeout_s
+    program, limit_s = command[command.index("env") + 2], task.config.measurement.timeout_s
     launched = "" if task.blind else LAUNCHED_VARIABLE
     try:
         with raising_when_stopped():

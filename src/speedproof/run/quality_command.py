@@ -97,7 +97,13 @@ def measure_quality(judge: Judge) -> float:
     evaluation, workload = judge.evaluation, judge.workload
     check_artifacts(judge.before, list_artifacts(evaluation, judge.place))
     own = judge.variant.model_copy(
-        update={"command": evaluation.command, "tree": evaluation.tree, "linked": evaluation.linked, "place": None}
+        update={
+            "command": evaluation.command,
+            "tree": evaluation.tree,
+            "linked": evaluation.linked,
+            "place": None,
+            "caches": None,  # the run's private folders are still there
+        }
     )
     with working_folder(workload, own) as stands, providing_marks() as marks:
         _check_files(evaluation, stands)

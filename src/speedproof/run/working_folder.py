@@ -11,6 +11,7 @@ from speedproof import marks
 from speedproof.config.model import Variant
 from speedproof.config.workload import Workload
 from speedproof.profilers import torch_hook
+from speedproof.run.private_folders import is_private, private_folders
 
 _PACKAGE = Path(__file__).parents[2]
 _CALLBACKS = Path(marks.__file__).with_name("callbacks")
@@ -24,16 +25,33 @@ _PREFIX = "run-"  # of folders that programs see: it names nobody
 def working_folder(workload: Workload, variant: Variant) -> Iterator[Path]:
     """Yield a folder for one run, which goes with it: a copy of the variant's tree, or empty; with links where it has some.
 
-    Only its owner can enter it, whatever the tree's own rights are.
+    Only its owner can enter it, whatever the tree's own rights are. It may have private folders beside it.
     """
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
-        place = Path(name)
-        if variant.tree is not None:
-            tree = Path(variant.tree.replace("{workload}", str(workload.folder)))
+    with private_folders(workload, variant) if is_private(variant) else _temporary_folder() as place:
+        if (tree := find_tree(workload, variant)) is not None:
             _copy_entries(tree, place)
         for link, target in variant.linked.items():
             (place / link).symlink_to(target)
         yield place
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+def find_tree(workload: Workload, variant: Variant) -> Path | None:
+    """Return the folder that each run of a variant works in a copy of; None if it starts in an empty one, or in its own."""
+    return None if variant.tree is None else Path(variant.tree.replace("{workload}", str(workload.folder)))
+
+
+def list_fixed(workload: Workload, variants: Iterable[Variant]) -> list[Path]:
+    """Return what nothing may change while runs of these variants go on."""
+    variants = list(variants)
+    trees = [tree for variant in variants if (tree := find_tree(workload, variant)) is not None]
+    caches = [Path(variant.kept_caches) for variant in variants if variant.kept_caches is not None]
+    return list(dict.fromkeys([*trees, *caches, *(Path(name) for variant in variants for name in variant.fixed)]))
 
 
 def _copy_entries(tree: Path, place: Path) -> None:

@@ -25,6 +25,7 @@ _TOLERANCE, _SHARE = 0.02, 0.1
 # If it is not significant, it is too noisy to support a report from here on, and if it is half of what that claims. Between
 # honest programs of the records such changes reach 0.07 (2026-11-25-h100-tumour-published, with start-up and end in them).
 _NOISY = 0.1
+_LEAST_SEEN = 3  # pairs: on a busy machine a line may come late, and its run's epochs are not seen
 _EATEN = 0.5  # of a gain, by time outside of epochs
 _ELSEWHERE = "elsewhere_s"  # all of that, if our clock did not see the epochs
 
@@ -95,13 +96,13 @@ def _one_sided_quantile(degrees: int) -> float:
 
 
 def observe_ratio(metric: str, pairs: Sequence[RunPair]) -> float | None:
-    """Return the ratio of two variants' epochs by our own clock, above 1 as the reported one is; None if it saw not all."""
+    """Return the ratio of two variants' epochs by our own clock, above 1 as the reported one is; None if it saw few."""
     if not METRICS[metric].printed:
         return None
     clocks = [(read_clocks(one), read_clocks(other)) for one, other in pairs]
     seen = [(one.observed_s, other.observed_s) for one, other in clocks if one and other]
     known = [math.log(one / other) for one, other in seen if one and other]
-    if not known or len(known) < len(clocks):
+    if len(known) < _LEAST_SEEN:
         return None
     return math.exp(fmean(known) * (1 if METRICS[metric].lower_is_better else -1))
 
@@ -134,7 +135,7 @@ def _check_epochs(variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
     """
     seen = [(one, other, one.observed_s, other.observed_s) for one, other in pairs]
     known = [(one, other, own, others) for one, other, own, others in seen if own and others]
-    if len(known) < LEAST_PAIRS:
+    if len(known) < _LEAST_SEEN:
         return None
     admitted_s = max(0.0, fmean(one.reported_s - other.reported_s for one, other, *_ in known))
     digits_s = max(2 * clocks.resolution_s for one, other, *_ in known for clocks in (one, other))
@@ -167,7 +168,7 @@ def _check_rates(variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
     of the gain is left for what both do besides.
     """
     known = [(one, other) for one, other in pairs if one.observed_s and other.observed_s and one.epochs == other.epochs]
-    if len(known) < LEAST_PAIRS:
+    if len(known) < _LEAST_SEEN:
         return None
     reported = fmean(math.log(other.reported_s / one.reported_s) for one, other in known)
     logs = [math.log((other.observed_s or 1.0) / (one.observed_s or 1.0)) for one, other in known]

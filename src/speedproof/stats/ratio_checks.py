@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from speedproof.results.comparison import Outcome
 from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import OF_REPORTED_TIMES, Objection
+from speedproof.stats.carried_over import check_carried_over
 from speedproof.stats.clocks import check_reported_times
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import Interval, Pair
@@ -55,6 +56,7 @@ def _check_same_work(examined: Examined) -> list[Objection]:
 CHECKS: tuple[Check, ...] = (
     _check_left_processes,
     check_reported_times,
+    check_carried_over,
     check_warm_up,
     check_watched,
     _check_same_work,
@@ -66,6 +68,8 @@ CHECKS: tuple[Check, ...] = (
 def find_objections(examined: Examined) -> list[Objection]:
     """Return what speaks against a ratio, those objections first for which its outcome is inconclusive."""
     found = [objection for check in CHECKS for objection in check(examined)]
+    explained = {one.variant for one in found if one.kind in ("carried over", "warm caches")}
+    found = [one for one in found if one.kind != "warm-up differs" or one.variant not in explained]
     if examined.trusted:
         found = [one.model_copy(update={"blocks": False}) if one.kind in OF_REPORTED_TIMES else one for one in found]
     return sorted(found, key=lambda objection: not objection.blocks)

@@ -69,6 +69,15 @@ class RecordError(SpeedproofError):
     exit_code = 6
 
 
+class TamperedError(RecordError):
+    """A program changed what its outcome rests on: sources, or the files of runs that ended."""
+
+    def __init__(self, text: object = "", sealed: Path = Path(), file: Path = Path()) -> None:
+        """Take the line, what had been sealed, and which file of it was changed."""
+        super().__init__(text)
+        self.sealed, self.file = sealed, file
+
+
 class StorageError(SpeedproofError):
     """What the system does not let be read or written: a full disk, no permission, a folder in a file's place."""
 

@@ -64,6 +64,17 @@ class Progress(Observer):
         """Return the folders of the timed runs that were counted."""
         return set(self._done)
 
+    @property
+    def said(self) -> dict[str, list[float]]:
+        """Return the costs that each variant's runs had when they ended, of variants all of whose runs had one."""
+        runs = [
+            (one.planned.variant, one.compared.cost if one.compared else None)
+            for one in self._done.values()
+            if not one.planned.control
+        ]
+        costs = {name: [cost for variant, cost in runs if variant == name] for name in self._names}
+        return {name: [cost for cost in own if cost is not None] for name, own in costs.items() if None not in own}
+
     def _left_s(self) -> float:
         """Return how long the timed runs that are left will take, by those that ended, at first by the warm-up."""
         if not self._done:

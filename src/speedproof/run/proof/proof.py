@@ -25,6 +25,7 @@ from speedproof.results.files import digest_of, write_text
 from speedproof.results.observations import Arrivals
 from speedproof.run.locks import holding_folder
 from speedproof.run.printed_times import UNIT_TITLES
+from speedproof.run.private_folders import list_replaced
 from speedproof.run.program_variables import (
     deciding_variables,
     digest_variables,
@@ -38,6 +39,7 @@ from speedproof.run.proof.judging import describe_evaluation, tell_source
 from speedproof.run.proof.progress import Progress
 from speedproof.run.proof.quiet import describe_machine, wait_aloud
 from speedproof.run.proof.request import ProofRequest, describe_asked
+from speedproof.run.proof.rounds_check import check_rounds
 from speedproof.run.proof.snakemake import ProfileExecutor, find_profile
 from speedproof.run.proof.status import Status
 from speedproof.run.proof.verdict import Verdict, choose_metric, judge, tabulate
@@ -119,13 +121,14 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         if request.profile is None:
             status.say(describe_machine(load, counters, _name_on_gpu(request), request.wait_for_quiet_min is not None))
         metric = choose_metric(request, found.epochs)
-        measured = describe(reading=found.reading, epochs=found.epochs, metric=metric, warm_ups=found.times)
+        measured = describe(reading=found.reading, epochs=found.epochs, metric=metric, warm_ups=found.observed)
         _describe_plan(request, names, found, out, status.say)
         tell_source(request, evaluation, status.say)
         _leave_asked(describe_asked(request, metric), out / RESULTS)
         expected_s = {name: found.process_s[name] for name in names}
         progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status, metric)
         comparison = executor.measure(measured, progress)
+        check_rounds(comparison, metric, progress.said)
         report = str(out / RESULTS / PAGE_FILE)
         verdict = judge(comparison, request, names, metric, found.reading.source, report)
         write_text(out / VERDICT_FILE, verdict.model_dump_json(indent=1) + "\n")
@@ -170,9 +173,11 @@ def _take_snapshot(request: ProofRequest, source: Path, out: Path, variables: Ma
 
 
 def _name_unseen(request: ProofRequest, say: Say) -> None:
-    """Name the caller's variables that programs do not see: secrets in no run, most others not under a profiler."""
+    """Name the caller's variables that programs do not see as they are."""
     if secrets := list_secrets(os.environ, request.passed, request.dropped):
         say(f"hidden from the commands, since they read like secrets: {_offer(secrets)}")
+    if request.caches != "shared" and (replaced := list_replaced(os.environ)):
+        say(f"replaced by private folders of each run: {_shorten(replaced)} (--caches shared keeps yours)")
     if request.profiled and (unprofiled := list_unprofiled(os.environ, request.passed, request.dropped)):
         say(f"hidden from profiled runs only, since traces hold the environment: {_offer(unprofiled)}")
 
@@ -269,6 +274,7 @@ def _warm_up_once(
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     say(f"warm-up: one run of each of {format_count(len(request.commands), 'command')}, which is discarded")
+    kept.unlink(missing_ok=True)  # the caches beside it are replaced now
     found = executor.warm_up(measured)
     write_text(kept, json.dumps({**found.as_plain(), "digest": digest}, indent=1) + "\n")
     return found
@@ -279,6 +285,8 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         epochs = f", {format_count(found.epochs[name], 'epoch')} ({_describe_clock(found, name)})" if found.epochs[name] else ""
         note = f"; {found.notes[name]}" if name in found.notes else ""
         say(f"{title_of(name, command)}: {format_value(found.process_s[name], 's')}{epochs}{note}")
+    if found.unwatched:
+        say(f"too large to watch whole for what runs change: {_shorten(found.unwatched)}")
     runs = request.most_rounds * (len(names) + request.control)
     traced = f"; then {format_count(request.profiled, 'run')} of each under {request.profiler}" if request.profiled else ""
     total_s = request.most_rounds * (sum(found.process_s.values()) + (found.process_s[names[0]] if request.control else 0))

@@ -12,7 +12,7 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from speedproof.config.base import Model, Natural, Number, Positive
-from speedproof.config.model import ImageAddress, JobResources, Resources, VariablePattern
+from speedproof.config.model import Caches, ImageAddress, JobResources, Resources, VariablePattern
 from speedproof.config.reading import FilePattern, Pattern, RangeName, Reading, ReadingSource, TimeUnit
 from speedproof.config.validation_errors import describe_problem
 from speedproof.results.asked import Asked, Claim
@@ -146,6 +146,11 @@ class ProofRequest(Model):
         "copy",
         description="Runs start each in a fresh copy of the folder, or of its last commit; or here, and {run} is fresh",
     )
+    caches: Caches = Field(
+        "warm",
+        description="Compile caches of runs: private, as the warm-up left them (warm) or empty (cold); or yours (shared)",
+    )
+    isolate: bool = Field(False, description="Whether what a run writes to HOME, temporary folders and packages goes after it")
     profile: str | None = Field(None, min_length=1, description="A Snakemake profile: where jobs run, as on Slurm; null: here")
     job: RequestedJob | None = Field(None, description="What the job asks a cluster for; null: 16 cores, 64 GiB, 4 hours")
     container: ImageAddress | None = Field(None, description="A .sif file that the commands run in, by Apptainer")
@@ -172,6 +177,10 @@ class ProofRequest(Model):
             mistakes.append(
                 "profiled and container: nsys here does not see into an image; for a program with torch give profiler: kineto"
             )
+        if self.isolate and self.caches == "shared":
+            mistakes.append("isolate and caches: an isolated run shares no caches; leave one of them out")
+        if self.isolate and (self.container or self.profiled or self.epoch_range):
+            mistakes.append("isolate: goes with none of container, profiled and epoch_range; leave it or these out")
         if self.profiler == "kineto" and not self.profiled:
             mistakes.append("profiler: kineto has no run to record; add profiled: 1, or leave it out")
         if self.blind and self.epoch_range:

@@ -1,28 +1,33 @@
 """The discarded first run of each variant: whether it works, how long it takes, and which source has its epochs."""
 
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import randbelow
+from statistics import median
 from typing import Any
 
+from speedproof.cluster.isolation import require_isolation
 from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
 from speedproof.marks import MARKS_FILE
 from speedproof.profilers.convert import convert_input
 from speedproof.profilers.nsys import REPORT_FILE, read_capabilities
-from speedproof.results.observations import Arrivals, WarmUpObserved
+from speedproof.results.observations import MOST_CHANGED, Arrivals, WarmUpObserved
 from speedproof.results.run_record import TRACE_FOLDER
 from speedproof.run.arrivals import judge_arrivals
 from speedproof.run.caches import compile_cache
 from speedproof.run.command_words import program_command
 from speedproof.run.nsys_runs import traced_command
+from speedproof.run.outside_watch import FIRST_WALK_S, find_changes
+from speedproof.run.private_folders import keep_caches
 from speedproof.run.process import last_words, list_allowed, read_end
-from speedproof.run.program import Task, describe_cut, describe_left, watch_program
+from speedproof.run.program import Task, Watched, describe_cut, describe_left, list_own_places, watch_program
 from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
 from speedproof.run.proof.plausible_times import check_total
 from speedproof.run.proof.request import ProofRequest
@@ -30,7 +35,8 @@ from speedproof.run.quality_command import find_judge, measure_quality
 from speedproof.run.read_marks import Marks, read_marks
 from speedproof.run.read_progress import read_progress
 from speedproof.run.run_experiment import list_variables
-from speedproof.run.working_folder import working_folder
+from speedproof.run.tampering import Seal
+from speedproof.run.working_folder import list_fixed, working_folder
 from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import RecordError, SpeedproofError, TrainingError
 from speedproof.util.scrub import profiled_environment
@@ -49,20 +55,21 @@ class WarmUp:
     units: dict[str, list[str]]  # in which each variant prints its epochs' times, if it does
     arrivals: dict[str, Arrivals]  # whether our clock sees each variant's epochs end, and if not, why
     process_s: dict[str, float]
-    times: dict[str, WarmUpObserved]
     notes: dict[str, str]  # of variants of which more is to be said
     copy_s: float  # to make a run's working folder
+    observed: dict[str, WarmUpObserved]  # of each variant
+    unwatched: list[str]  # folders that are too large to be watched whole for what runs change
 
     def as_plain(self) -> dict[str, Any]:
         """Return it as plain values."""
-        times = {name: one.model_dump(mode="json") for name, one in self.times.items()}
-        return {**vars(self), "reading": self.reading.model_dump(mode="json"), "times": times}
+        observed = {name: one.model_dump(mode="json") for name, one in self.observed.items()}
+        return {**vars(self), "reading": self.reading.model_dump(mode="json"), "observed": observed}
 
 
 def read_warm_up(values: Mapping[str, Any]) -> WarmUp:
     """Return what :meth:`WarmUp.as_plain` made plain. Raises KeyError, TypeError or ValueError of anything else."""
-    times = {name: WarmUpObserved.model_validate(one) for name, one in values["times"].items()}
-    return WarmUp(**{**values, "reading": Reading.model_validate(values["reading"]), "times": times})
+    observed = {name: WarmUpObserved.model_validate(one) for name, one in values["observed"].items()}
+    return WarmUp(**{**values, "reading": Reading.model_validate(values["reading"]), "observed": observed})
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,7 @@ class _Tried:
     marks: Marks
     arrivals: Arrivals
     notes: list[str]  # of it more is to be said
+    observed: WarmUpObserved
 
 
 def warm_up(
@@ -85,10 +93,20 @@ def warm_up(
     Raises:
         TrainingError: a program did not end well, or left not what was said that it leaves, or a trace of it tells nothing.
     """
+    if request.isolate:
+        require_isolation()
     tried = {}
+    for variant in config.completed_variants.values():
+        if variant.kept_caches is not None:  # of an earlier warm-up
+            shutil.rmtree(variant.kept_caches, ignore_errors=True)
+    unwatched = _walk_first(config, workload)
+    seal = Seal(list_fixed(workload, config.completed_variants.values()))
     for name in config.measurement.variants:
         begin(f"warm-up: {name.upper()} running")
         tried[name] = _try_variant(config, workload, name, out / "warm-up", request)
+        if (kept := config.completed_variants[name].kept_caches) is not None:
+            seal.add(Path(kept))
+        seal.check(f"in the warm-up of {config.completed_variants[name].title}")
     watched_s = {}
     for name in tried if request.blind else []:
         begin(f"warm-up: {name.upper()} running once more, watched")
@@ -107,16 +125,24 @@ def warm_up(
     units = {name: [] if one.marks.rates else sorted({time.unit for time in one.marks.times}) for name, one in tried.items()}
     joined = {name: "; ".join(own) for name, own in notes.items() if own}
     arrivals, process_s = ({name: getattr(one, key) for name, one in tried.items()} for key in ("arrivals", "process_s"))
-    times = {
-        name: WarmUpObserved(process_s=one.process_s, shortest_epoch_s=_find_shortest(one.marks), watched_s=watched_s.get(name))
-        for name, one in tried.items()
+    observed = {
+        name: _name_kept(one.observed).model_copy(update={"watched_s": watched_s.get(name)}) for name, one in tried.items()
     }
-    return WarmUp(named, epochs, units, arrivals, process_s, times, joined, copy_s)
+    return WarmUp(named, epochs, units, arrivals, process_s, joined, copy_s, observed, unwatched)
 
 
-def _find_shortest(marks: Marks) -> float | None:
-    """Return the shortest of several epochs: the first may compile, or read from a disk what later ones find in memory."""
-    return min(epoch.train_s for epoch in marks.epochs) if len(marks.epochs) > 1 else None
+def _name_kept(observed: WarmUpObserved) -> WarmUpObserved:
+    """Leave out the changed files that are gone by now: another program's, which came and went."""
+    kept = [name for name in observed.changed if not name.startswith(("/", "~")) or Path(name).expanduser().exists()]
+    return observed.model_copy(update={"changed": kept[:MOST_CHANGED]})
+
+
+def _walk_first(config: Config, workload: Workload) -> list[str]:
+    """Get to know the folders that runs may change; return those that are too large to be watched whole."""
+    packages = {tuple(variant.package_folders) for variant in config.completed_variants.values()}
+    now_ns = time.time_ns()
+    walks = [find_changes(one, now_ns, list_own_places(workload), FIRST_WALK_S) for one in packages]
+    return sorted({name for walk in walks for name in walk.unwatched})
 
 
 def _try_variant(config: Config, workload: Workload, name: str, folder: Path, request: ProofRequest) -> _Tried:
@@ -133,6 +159,7 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
             task = Task(config, workload, variant, command, seed, taking_ranges=request.epoch_range is not None)
             judge = find_judge(config, workload, variant, place, seed, environ)
             seen = watch_program(task, Path(run), place, output.fileno(), environ)
+        files = keep_caches(variant, place)
         if seen.outcome == "stopped":  # with us, and nothing is wrong with it
             raise KeyboardInterrupt
         if seen.outcome != "completed":
@@ -161,7 +188,21 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
             "(--quality-command)"
         )
     notes = [*([describe_left(seen.left)] if seen.left else []), *describe_cut(seen.cut)]
-    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, arrivals, notes)
+    observed = _observe(seen, marks, files)
+    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, arrivals, notes, observed)
+
+
+def _observe(seen: Watched, marks: Marks, cached: int) -> WarmUpObserved:
+    epochs_s = [epoch.train_s for epoch in marks.epochs]
+    return WarmUpObserved(
+        process_s=seen.ended_s - seen.launched_s,
+        epoch_s=median(epochs_s[1:] if len(epochs_s) > 2 else epochs_s) if epochs_s else None,
+        # The first may compile, or read from a disk what later ones find in memory.
+        shortest_epoch_s=min(epochs_s) if len(epochs_s) > 1 else None,
+        changed=seen.all_changed,
+        changed_code=seen.outside.code[:MOST_CHANGED],
+        kept_caches=cached,
+    )
 
 
 def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -> None:

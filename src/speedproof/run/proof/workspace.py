@@ -34,11 +34,14 @@ from speedproof.util.secrets import scrub_secrets
 
 TREE, DIGESTS, CONFIGURATION = "tree", "tree.sha256", "proof.json"
 OUTPUTS_FILE = "outputs.json"
+CACHES = "caches"  # compile caches that the warm-up left, of each variant
 LINKED_FROM_MIB = 64
 _LARGEST_REQUEST = 2**16  # bytes
 _ASK_PACKAGES = (
     "import importlib.metadata as m, json, platform; "
-    "print(json.dumps([platform.python_version(), sorted({f'{d.name}=={d.version}' for d in m.distributions()})]))"
+    "import site, sysconfig as s; "
+    "print(json.dumps([platform.python_version(), sorted({f'{d.name}=={d.version}' for d in m.distributions()}), "
+    "sorted({s.get_path('purelib'), s.get_path('platlib'), site.getusersitepackages()})]))"
 )
 
 
@@ -49,6 +52,7 @@ class Snapshot:
     linked: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)  # large, or ignored by git, and the proof lies in it
     changed: list[str] = field(default_factory=list)  # against the copy that an earlier call took
+    source: Path | None = field(default=None, compare=False)  # the folder that was copied
 
 
 def name_variants(request: ProofRequest) -> list[str]:
@@ -99,7 +103,7 @@ def take_snapshot(source: Path, out: Path, committed: bool = False, commands: Se
     lines = [f"{digest.hex()}  {name}" for name, digest in after.items()]
     write_text(out / PROGRAMS / DIGESTS, "\n".join(["# What decides what is measured.", *lines, ""]))
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return Snapshot(linked, left_out, changed if known else [])
+    return Snapshot(linked, left_out, changed if known else [], source)
 
 
 def _list_outputs(out: Path) -> set[tuple[int, int]]:
@@ -221,7 +225,15 @@ def describe_interpreter(command: str) -> dict[str, Any]:
     program = shlex.split(command)[0]
     if not Path(program).name.startswith("python"):
         return {}
-    return _ask_interpreter(str(Path(program).absolute()))
+    asked = _ask_interpreter(str(Path(program).absolute()))
+    return {name: asked[name] for name in ("python", "packages") if name in asked}
+
+
+def list_package_folders(command: str) -> list[str]:
+    """Return the folders that hold the packages of the interpreter that a command names; none of another program."""
+    program = shlex.split(command)[0]
+    found = _ask_interpreter(str(Path(program).absolute())) if Path(program).name.startswith("python") else {}
+    return [name for name in found.get("folders", []) if Path(name).is_dir()]
 
 
 @cache
@@ -229,10 +241,10 @@ def _ask_interpreter(program: str) -> dict[str, Any]:
     try:
         # From where nobody's modules lie: with -c Python looks for them in the working folder first.
         done = subprocess.run([program, "-c", _ASK_PACKAGES], cwd="/", capture_output=True, text=True, timeout=60, check=True)
-        version, packages = json.loads(done.stdout)
+        version, packages, folders = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return {}
-    return {"python": version, "packages": packages}
+    return {"python": version, "packages": packages, "folders": folders}
 
 
 def read_rounds(out: Path) -> int | None:
@@ -273,7 +285,8 @@ def describe_measured(
 ) -> ProofSetup:
     """Return what is measured of a request, and compared by `metric`.
 
-    The commands run in copies of the snapshot, or in the folder `source` itself. `digests` are those of what else decides.
+    The commands run in copies of the snapshot, or in the folder `source` itself. `digests` are those of what else decides;
+    `warm_ups` is what was seen of those, once they have run.
     """
     titles = dict(zip(commands, request.commands, strict=True))
     shared = _describe_shared(request, snapshot, reading, environ, source)
@@ -285,11 +298,16 @@ def describe_measured(
             **shared,
             "title": title_of(name, titles[name]),
             "command": command,
+            "package_folders": list_package_folders(command) if image is None else [],
+            "warm_up": warm_ups.get(name),
+            "kept_caches": str((out / CACHES / name).absolute()) if request.caches == "warm" else None,
             "epochs": max(1, epochs.get(name, 1)),
             **({"warm_up": warm_ups[name].model_dump(mode="json")} if name in warm_ups else {}),
             "settings": {
                 **(describe_interpreter(command) if image is None else {"image_id": identify_image(image)}),
                 **({"sources": dict(digests)} if digests else {}),
+                **({"caches": request.caches} if request.caches != "warm" else {}),
+                **({"isolated": True} if request.isolate else {}),
                 "variables": variables,
                 # Student's interval is of a number that was fixed: who adds rounds after a look finds more than there is.
                 **({"rounds": request.rounds} if request.rounds else {}),
@@ -323,6 +341,9 @@ def _describe_shared(
     )
     return {
         **place,
+        "fixed": [str(((snapshot.source or Path()) / name).absolute()) for name in request.sources],
+        "caches": request.caches,
+        "isolated": request.isolate,
         "environment": {"PATH": environ.get("PATH", os.defpath)},
         "inherit_environment": True,
         "pass_environment": request.passed,

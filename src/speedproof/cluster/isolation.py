@@ -1,0 +1,101 @@
+"""A program in namespaces of its own: what it writes to some folders goes when it ends.
+
+Overlays lie over these folders. What is written there stays in memory, in a file system that ends with the program.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from speedproof.results.diagnosis import Finding
+from speedproof.util.errors import ConfigError
+
+ADVICE = "allow user namespaces (as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0), or leave --isolate out"
+# Words of sh: user and group, a folder to work in, the number of folders that are overlaid; of each its path, how many paths in
+# it are kept, and these; then the folders once more, and a command. Overlays are made aside and put in place at last, since one
+# may hide the folder to work in. Names of folders stand in no option of mount, which would split them.
+_SCRIPT = """
+set -e
+user=$1 group=$2 top=$3 over=$4; shift 4
+mount -t tmpfs -o mode=0700 speedproof "$top"
+at=0
+while [ $at -lt $over ]; do
+  folder=$1 kept=$2; shift 2
+  mkdir "$top/lower$at" "$top/upper$at" "$top/work$at" "$top/made$at"; chmod --reference="$folder" "$top/upper$at"
+  mount --rbind "$folder" "$top/lower$at"
+  options="lowerdir=$top/lower$at,upperdir=$top/upper$at,workdir=$top/work$at,userxattr"
+  mount -t overlay -o "$options" speedproof "$top/made$at"
+  while [ $kept -gt 0 ]; do mount --rbind "$folder/$1" "$top/made$at/$1"; shift; kept=$((kept - 1)); done
+  at=$((at + 1))
+done
+at=0
+while [ $at -lt $over ]; do mount --rbind "$top/made$at" "$1"; shift; at=$((at + 1)); done
+if [ "$user" = 0 ]; then exec "$@"; fi
+exec unshare --user --map-user="$user" --map-group="$group" -- "$@"
+"""
+
+
+def isolated_command(command: Sequence[str], top: Path, folders: Iterable[str], kept: Iterable[Path]) -> list[str]:
+    """Return a command that changes nothing in `folders` but for what lies in those that are `kept`, and on other disks.
+
+    `top` is an empty folder, which is needed while it runs.
+    """
+    overlaid = sorted(
+        _outermost(folders), key=lambda folder: _is_within(os.path.realpath(top), folder)
+    )  # what hides it comes last
+    mounted = [path for path in _list_mounts() if any(_is_within(path, folder) and path != folder for folder in overlaid)]
+    own = _outermost([*map(str, kept), *mounted])
+    words = [str(os.geteuid()), str(os.getegid()), str(top), str(len(overlaid))]
+    for folder in overlaid:
+        inside = [os.path.relpath(path, folder) for path in own if _is_within(path, folder)]
+        words += [folder, str(len(inside)), *inside]
+    return ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", _SCRIPT, "sh", *words, *overlaid, *command]
+
+
+def explain_no_isolation() -> str:
+    """Return why programs cannot be isolated here, found by trying; nothing if they can."""
+    if shutil.which("unshare") is None:
+        return "unshare is not on PATH"
+    with tempfile.TemporaryDirectory(prefix="speedproof-isolation-") as name:
+        top, folder = Path(name, "top"), Path(name, "folder")
+        top.mkdir()
+        folder.mkdir()
+        command = isolated_command(["touch", str(folder / "written")], top, [str(folder)], [])
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            return (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        return "what is written stays" if (folder / "written").exists() else ""
+
+
+def check_isolation() -> Finding:
+    """Say whether each run of a proof could be isolated here."""
+    if why := explain_no_isolation():
+        return Finding(subject="isolation", state="absent", found=f"--isolate does not work: {why}", cure=ADVICE)
+    return Finding(subject="isolation", state="good", found="--isolate works: what a run writes can be dropped after it")
+
+
+def require_isolation() -> None:
+    """Raise :class:`ConfigError` if programs cannot be isolated here."""
+    if why := explain_no_isolation():
+        raise ConfigError(f"isolate: does not work here ({why}); {ADVICE}")
+
+
+def _outermost(folders: Iterable[str]) -> list[str]:
+    """Return the folders that are there, the root left out, and lie in no other of them."""
+    found: list[str] = []
+    for path in sorted({os.path.realpath(folder) for folder in folders if Path(folder).is_dir()}, key=len):
+        if path != "/" and not any(_is_within(path, other) for other in found):
+            found.append(path)
+    return found
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder}/")
+
+
+def _list_mounts() -> list[str]:
+    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    return [line.split()[4].encode("utf-8", "surrogateescape").decode("unicode_escape") for line in lines]

@@ -1,0 +1,133 @@
+"""Whether a ratio rests on what one run leaves to others: files outside of its folders, compile caches, changed packages.
+
+A variant's first run, its warm-up, is compared with its later ones. What it left counts if the faster variant would have gained
+little at the speed of its first run.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from statistics import median
+from typing import TYPE_CHECKING
+
+from speedproof.results.folder import MeasuredRun
+from speedproof.results.objections import Objection
+from speedproof.results.observations import Observations, WarmUpObserved
+from speedproof.stats.metrics import measure_run
+
+if TYPE_CHECKING:
+    from speedproof.stats.ratio_checks import Examined
+
+# A first run accounts for a gain if it is slower by this share of it, as logarithms. Of programs that gain only by what they
+# find the share was 0.96 to 1.05 in three proofs of runs of 0.1 to 0.3 s, on a machine with other load.
+_SHARE = 0.5
+# Three times the range of the later runs, of more than four without the slowest, which something else may have disturbed: of 30
+# series of seven honest runs (sh, Python, NumPy; 0.05 to 0.5 s, two cores at a load of 5) the first was slower by more in one.
+# Of few runs the range is narrow by chance: one of 0.396 s came before three of 0.38 s. So the first has to be a tenth slower.
+_RANGES, _MOST_WHOLE, _LEAST_EXCESS = 3, 4, 0.1
+# Of files that later runs write again, as logs, nothing is concluded unless later runs take less than half of the first.
+_LEAST_DROP = 2
+_LEAST_EPOCHS = 3  # from which on the epoch in which programs compile counts in no median
+_LEAST_RUNS = 3  # without which there is no range of later runs
+
+
+@dataclass(frozen=True)
+class _Lives:
+    """A variant's runs in order, and what is compared of them."""
+
+    variant: str
+    warm_up: WarmUpObserved
+    runs: Sequence[MeasuredRun]
+    warm_up_s: float
+    runs_s: Sequence[float]
+    of_epochs: bool
+
+
+def check_carried_over(examined: "Examined") -> list[Objection]:
+    """Object if the faster variant is faster only after its first run, and that left files; name what else was carried over."""
+    found = []
+    lives = [_read_lives(examined, position) for position in (0, 1)]
+    faster = 1 if examined.centre >= 1 else 0
+    speedup = max(examined.centre, 1 / examined.centre, 1 + examined.equivalence_margin)
+    for position, own in enumerate(lives):
+        if own is None:
+            continue
+        found += _check_code(own)
+        # What compile caches explain is asked first: while they are filled, other programs write files, too.
+        found += _check_caches(own, speedup, position == faster) or _check_files(
+            own, lives[1 - position], speedup, position == faster
+        )
+    return found
+
+
+def _read_lives(examined: "Examined", position: int) -> _Lives | None:
+    """Return the runs of a variant, and their times: of an epoch, if they report epochs and the ratio is not of processes."""
+    runs = sorted((pair[position] for pair in examined.pairs), key=lambda run: run.run.round)
+    observed = [run.run.observed for run in runs if run.run.observed is not None]
+    warm_up = observed[0].warm_up if observed else None
+    if warm_up is None or len(observed) < len(runs):
+        return None
+    of_epochs = warm_up.epoch_s is not None and examined.metric != "process_s"
+    metric = "training_epoch_s" if of_epochs else "process_s"
+    times = [time for run in runs if (time := measure_run(run, metric))]
+    if len(times) < len(runs) or len(runs) < _LEAST_RUNS:
+        return None
+    first_s = warm_up.epoch_s if of_epochs else warm_up.process_s
+    return _Lives((examined.reference, examined.candidate)[position], warm_up, runs, first_s or 0.0, times, of_epochs)
+
+
+def _check_code(own: _Lives) -> list[Objection]:
+    """Object if modules of the interpreter's packages were changed: other programs were measured than planned."""
+    changed = [*own.warm_up.changed_code, *(name for run in own.runs for name in _observed(run).changed_code)]
+    names = list(dict.fromkeys(changed))
+    return [Objection(kind="changed packages", variant=own.variant, blocks=True, names=names)] if names else []
+
+
+def _check_files(own: _Lives, other: _Lives | None, speedup: float, faster: bool) -> list[Objection]:
+    """Object if the first run took longer than later ones, and changed files: the warm-up, else the first timed run."""
+    first_s, later_s = own.runs_s[0], own.runs_s[1:]
+    elsewhere = _list_folders(other) if other else set()
+    warm_up = (own.warm_up_s, own.runs_s, own.warm_up.changed, own.runs)
+    first_timed = (first_s, later_s, _observed(own.runs[0]).changed, own.runs[1:])
+    for timed, (taken_s, others_s, changed, others) in enumerate((warm_up, first_timed)):
+        far_slower = taken_s > _LEAST_DROP * median(others_s)
+        names = [name for name in _select_carried(changed, others, far_slower) if str(PurePath(name).parent) not in elsewhere]
+        if names and _accounts_for(speedup, taken_s, others_s):
+            values = {"first_s": taken_s, "later_s": median(others_s), "timed": float(timed)}
+            return [Objection(kind="carried over", variant=own.variant, blocks=faster, values=values, names=names)]
+    return []
+
+
+def _list_folders(other: _Lives) -> set[str]:
+    """Return the folders in which files were changed while the other variant ran: by both, or by neither of them."""
+    names = [*other.warm_up.changed, *(name for run in other.runs for name in _observed(run).changed)]
+    return {str(PurePath(name).parent) for name in names}
+
+
+def _select_carried(changed: Sequence[str], others: Sequence[MeasuredRun], far_slower: bool) -> list[str]:
+    """Return the changed files that speak of something carried over: without those that later runs write again, as logs."""
+    again = set() if far_slower else {name for run in others for name in _observed(run).changed}
+    return [name for name in changed if name not in again]
+
+
+def _accounts_for(speedup: float, first_s: float, others_s: Sequence[float]) -> bool:
+    """Return whether a first run was slower than the others by a large part of a speedup, and beyond their noise."""
+    usual_s, later_s = sorted(others_s), median(others_s)
+    if len(usual_s) > _MOST_WHOLE:
+        del usual_s[-1]
+    beyond_noise = first_s - later_s > max(_RANGES * (usual_s[-1] - usual_s[0]), _LEAST_EXCESS * later_s)
+    return beyond_noise and math.log(first_s / later_s) >= _SHARE * math.log(speedup)
+
+
+def _check_caches(own: _Lives, speedup: float, faster: bool) -> list[Objection]:
+    """Object if compile caches account for the gain: to compile is no part of steady epochs, and a condition of a process."""
+    if not (own.warm_up.kept_caches and faster and _accounts_for(speedup, own.warm_up_s, own.runs_s)):
+        return []
+    steady = own.of_epochs and min(run.run.epochs for run in own.runs) >= _LEAST_EPOCHS
+    values = {"first_s": own.warm_up_s, "later_s": median(own.runs_s), "files": float(own.warm_up.kept_caches)}
+    return [Objection(kind="warm caches", variant=own.variant, blocks=steady, values=values)]
+
+
+def _observed(run: MeasuredRun) -> Observations:
+    return run.run.observed or Observations()

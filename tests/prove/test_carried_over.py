@@ -1,0 +1,132 @@
+"""What one run leaves to later ones: named with its consequence, and nothing of programs that gain nothing by it."""
+
+import json
+import os
+import subprocess
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from speedproof.cli.application import app
+from speedproof.run.outside_watch import OutsideWatch, find_changes
+from tests.support import without_machine
+
+# Works for the time $1 if $2 is not there, which it leaves then; else it goes on at once.
+CACHED = 'if [ -e "$2" ]; then sleep 0.01; else sleep $1; mkdir -p "$(dirname "$2")"; echo done > "$2"; fi\n'
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder, in which a home lies that is its own."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "work/cached.sh").write_text(CACHED)
+    return tmp_path / "work"
+
+
+def prove(*words):
+    result = CliRunner().invoke(app, ["prove", *words, "--rounds", "4", "--out", "out", "--quiet", "--json"])
+    (candidate,) = json.loads(result.stdout)["candidates"]
+    return result.exit_code, candidate
+
+
+def list_kinds(found):
+    return [(one["kind"], one["blocks"]) for one in without_machine(found["objections"])]
+
+
+def test_a_speedup_by_a_file_that_the_warm_up_left_is_inconclusive_and_names_the_file(folder):
+    status, found = prove("sleep 0.2", f"sh cached.sh 0.2 {folder.parent}/home/.cache/mine/result")
+    (objection,) = without_machine(found["objections"])
+    assert (status, objection["kind"], objection["blocks"]) == (2, "carried over", True)
+    assert "~/.cache/mine/result" in objection["names"]  # other programs may write to /tmp meanwhile
+    assert objection["values"]["first_s"] > 0.2 > objection["values"]["later_s"]
+    assert "its warm-up took 0." in found["sentence"] and ", which later runs see" in found["sentence"]
+
+
+def test_the_same_in_a_folder_that_git_ignores_and_runs_share(folder):
+    (folder / "cache").mkdir()
+    (folder / "cache/.keep").touch()
+    (folder / ".gitignore").write_text("cache/\nout/\n")
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    status, found = prove("sleep 0.2", "sh cached.sh 0.2 cache/result")
+    assert (status, without_machine(found["objections"])[0]["names"][0]) == (2, "cache/result")
+
+
+def test_a_variant_that_is_slower_all_the_same_gets_a_condition(folder):
+    status, found = prove(f"sh cached.sh 0.3 {folder.parent}/home/result", "true")
+    (objection,) = without_machine(found["objections"])
+    assert (objection["kind"], objection["blocks"], objection["command"][:9]) == ("carried over", False, "sh cached")
+    assert status in (0, 2)  # a busy machine decides
+
+
+def test_a_log_that_each_run_writes_is_no_reason(folder):
+    (folder / "logs.sh").write_text('sleep $1; date >> "$HOME/log"; date > "$HOME/log-$$"\n')
+    status, found = prove("sh logs.sh 0.2", "sh logs.sh 0.02")
+    assert (status, without_machine(found["objections"])) == (0, [])
+
+
+def test_compile_caches_of_the_warm_up_are_a_condition_of_a_process(folder):
+    (folder / "compiles.sh").write_text('sh cached.sh 0.2 "$TRITON_CACHE_DIR/kernel"\n')
+    status, found = prove("sleep 0.2", "sh compiles.sh")
+    assert (status, [(one["kind"], one["blocks"]) for one in without_machine(found["objections"])]) == (
+        0,
+        [("warm caches", False)],
+    )
+    assert "which found compile caches as it left them (--caches cold)" in found["sentence"]
+    assert prove("sleep 0.2", "sh compiles.sh", "--caches", "cold")[1]["ratio"] < 1.5
+
+
+def test_results_in_compile_caches_are_none_of_steady_epochs(folder):
+    (folder / "a.sh").write_text('for n in 1 2 3; do sleep $1; echo "took $1 s"; done\n')
+    leave = 'sh a.sh 0.02; mkdir -p "$TRITON_CACHE_DIR"; touch "$TRITON_CACHE_DIR/all"'
+    (folder / "b.sh").write_text(f'if [ -e "$TRITON_CACHE_DIR/all" ]; then sh a.sh 0.002; else {leave}; fi\n')
+    status, found = prove("sh a.sh 0.02", "sh b.sh", "--epoch-s", r"took (\S+)")
+    assert (status, [(one["kind"], one["blocks"]) for one in without_machine(found["objections"])]) == (
+        2,
+        [("warm caches", True)],
+    )
+
+
+def test_modules_of_the_packages_are_told_from_bytecode(tmp_path):
+    packages = tmp_path / "site-packages"
+    (packages / "one/__pycache__").mkdir(parents=True)
+    since_ns = time.time_ns()
+    (packages / "slow.pth").touch()
+    (packages / "one/__pycache__/x.pyc").touch()
+    (packages / "one/notes.txt").touch()
+    found = find_changes([str(packages)], since_ns, [], limit_s=5)
+    assert found.code == [str(packages / "slow.pth")]
+    own = [name for name in found.files if name.startswith(str(packages))]
+    assert own == [str(packages / "one/notes.txt"), str(packages / "slow.pth")]
+
+
+def test_a_file_that_is_written_in_place_and_dated_back_is_found(tmp_path):
+    deep = tmp_path / "1/2/3"
+    deep.mkdir(parents=True)
+    (deep / "kept").write_text("1")
+    (deep / "other").write_text("1")
+    watch = OutsideWatch((str(tmp_path),), os.geteuid())
+    time.sleep(0.05)
+    since_ns = time.time_ns()
+    assert watch.find_changed(since_ns, [], 5) == ([], [])
+    (deep / "kept").write_text("2")
+    os.utime(deep / "kept", ns=(0, 0))
+    assert watch.find_changed(since_ns, [], 5) == ([str(deep / "kept")], [])
+    assert watch.find_changed(since_ns, [str(deep)], 5) == ([], [])
+    assert OutsideWatch((str(tmp_path),), os.geteuid() + 1).find_changed(since_ns, [], 5) == ([], [])  # another user's
+    assert watch.find_changed(since_ns, [], 0) == ([], [str(tmp_path)])  # no time at all
+
+
+def test_an_isolated_run_finds_nothing_of_the_warm_up(folder, needs_isolation):
+    _, found = prove("sleep 0.2", f"sh cached.sh 0.2 {folder.parent}/home/result", "--isolate")
+    assert without_machine(found["objections"]) == [] and 0.5 < found["ratio"] < 2  # the file would make it 10
+    assert not (folder.parent / "home/result").exists()
+
+
+def test_isolation_goes_with_no_shared_caches_and_no_profiler(folder):
+    for words, said in ((["--caches", "shared"], "shares no caches"), (["--profiled", "1"], "goes with none of container")):
+        result = CliRunner().invoke(app, ["prove", "true", "true", "--isolate", *words])
+        assert said in str(result.exception)
