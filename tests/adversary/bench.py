@@ -1,5 +1,6 @@
 """A pair of programs on trial: drawn, timed from outside, and given to `speedproof prove`, in a home of its own."""
 
+import functools
 import itertools
 import json
 import math
@@ -92,8 +93,15 @@ def make_environment(folder: Path) -> None:
         (folder / "bin" / name).symlink_to(find_interpreter())
 
 
+@functools.cache
+def _prepare_server() -> None:
+    """Have the server's socket lie in a folder of the session: its own would go at exit, when the temporary folder has gone."""
+    multiprocessing.current_process()._config["tempdir"] = str(make_session_folder("pymp-"))  # type: ignore[attr-defined]
+
+
 def _in_own_process(target: Callable[..., None], *arguments: object) -> int:
     """Run a function in a process that has imported what a proof needs, and return its exit status."""
+    _prepare_server()
     process = _SERVER.Process(target=target, args=arguments)
     process.start()
     process.join(_LONGEST_S)
@@ -123,22 +131,46 @@ def time_outside(place: Place, command: Sequence[str], folder: Path, whole_tree:
     return seconds, status, printed
 
 
+@dataclass(frozen=True)
+class Outside:
+    """How many times as fast the second of two programs is by a clock outside of both."""
+
+    ratio: float
+    interval: Interval
+
+    def meets(self, low: float, high: float) -> bool:
+        """Tell whether the ratio lies within, as far as this clock can tell."""
+        return self.interval.meets(Interval(low, high))
+
+
 def compare_outside(
     place: Place, commands: Sequence[Sequence[str]], starts: Sequence[Sequence[str]] = (), whole_tree: bool = True
-) -> Iterator[float]:
-    """Yield how many times as fast the second program is by an outside clock, again after each round: runs take turns.
+) -> Iterator[Outside]:
+    """Yield the ratio of two programs' times, from the second round on after each: runs take turns.
 
     Each program's shortest run counts, less what its command in `starts` takes, which is of no interest.
     """
     timed = [*commands, *starts]
-    fastest = [math.inf] * len(timed)
+    seconds: list[list[float]] = [[] for _ in timed]
     for number in itertools.count():
         for which in range(len(timed))[:: 1 if number % 2 == 0 else -1]:
-            seconds, status, printed = time_outside(place, timed[which], place.work, whole_tree)
+            took_s, status, printed = time_outside(place, timed[which], place.work, whole_tree)
             assert status == 0, printed
-            fastest[which] = min(fastest[which], seconds)
-        first, second = (max(1e-4, fastest[which] - (fastest[2 + which] if starts else 0)) for which in (0, 1))
-        yield first / second
+            seconds[which].append(took_s)
+        if number:
+            yield relate_shortest([sorted(one) for one in seconds])
+
+
+def relate_shortest(seconds: Sequence[Sequence[float]]) -> Outside:
+    """Return the ratio of two programs' shortest runs, less those of their starts; each is known to how far the next is off."""
+    least = 1e-4
+    shortest = [one[0] for one in seconds]
+    unsure = [one[1] - one[0] for one in seconds]
+    first, second = (shortest[which] - sum(shortest[2 + which : 3 + which]) for which in (0, 1))
+    off = [unsure[which] + sum(unsure[2 + which : 3 + which]) for which in (0, 1)]
+    low = max(least, first - off[0]) / max(least, second + off[1])
+    high = max(least, first + off[0]) / max(least, second - off[1])
+    return Outside(max(least, first) / max(least, second), Interval(low, high))
 
 
 @dataclass(frozen=True)
@@ -188,8 +220,8 @@ def keep_history(folder: Path) -> None:
 def draw_numbers(rng: random.Random) -> dict[str, int | float]:
     """Return how many epochs a pair has, how long they take, and by which factor the adversary cheats."""
     return {
-        "EPOCHS": rng.randint(4, 6),
-        "EPOCH_S": rng.randint(16, 24) / 1000,
+        "EPOCHS": rng.randint(5, 6),
+        "EPOCH_S": rng.randint(18, 26) / 1000,
         "FACTOR": rng.randint(18, 40) / 10,
         "LOOPS": rng.randint(250, 350),
     }

@@ -45,20 +45,20 @@ class Trial:
 
     kind: Kind
     pair: Pair
-    outside: float
+    outside: Outside
     proof: Proof
 
     @property
     def truth_holds(self) -> bool:
         """Tell whether the programs are what they are meant to be."""
         if self.kind.whole:
-            return (self.outside > 1) == (self.pair.truth > 1)
-        return is_close(self.outside, self.pair.truth)
+            return (self.outside.ratio > 1) == (self.pair.truth > 1)
+        return self.outside.meets(self.pair.truth / TRUTH_TOLERANCE, self.pair.truth * TRUTH_TOLERANCE)
 
     @property
     def truth(self) -> float:
         """Return how many times as fast the second program is."""
-        return self.outside if self.kind.whole else self.pair.truth
+        return self.outside.ratio if self.kind.whole else self.pair.truth
 
     @property
     def verdict(self) -> str:
@@ -126,7 +126,8 @@ def try_kind(kind: Kind, seed: int) -> Trial:
         commands = [shlex.split(command) for command in pair.commands]
         starts = [] if kind.whole else [write_start(place, kind, pair, which) for which in (0, 1)]
         for number, outside in enumerate(compare_outside(place, commands, starts, kind.tree), start=1):
-            if number == MOST_ROUNDS or (is_close(outside, pair.truth) and not kind.whole):
+            close = 1 / TRUTH_TOLERANCE < outside.ratio / pair.truth < TRUTH_TOLERANCE
+            if number == MOST_ROUNDS or (close and not kind.whole):
                 break
         return Trial(kind, pair, outside, prove(place, pair.commands, pair.options))
 
@@ -139,8 +140,3 @@ def write_start(place: Place, kind: Kind, pair: Pair, which: int) -> list[str]:
     if which == pair.adversary and kind.starts > 1:
         return ["sh", "-c", "; ".join([f"{shlex.quote(python)} {start.name}"] * kind.starts)]
     return [python, start.name]
-
-
-def is_close(outside: float, truth: float) -> bool:
-    """Tell whether a pair is what it is meant to be, as far as an outside clock can tell."""
-    return 1 / TRUTH_TOLERANCE < outside / truth < TRUTH_TOLERANCE
