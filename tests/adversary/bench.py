@@ -3,7 +3,6 @@
 import functools
 import itertools
 import json
-import math
 import multiprocessing
 import os
 import random

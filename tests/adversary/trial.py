@@ -10,6 +10,7 @@ from pathlib import Path
 from speedproof import marks
 from tests.adversary.bench import (
     Interval,
+    Outside,
     Place,
     Proof,
     compare_outside,
