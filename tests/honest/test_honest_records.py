@@ -2,24 +2,28 @@
 
 from pathlib import Path
 
-import pytest
-
 from speedproof.results.folder import read_results
 from speedproof.stats.measurements import measure_ratio
 
-ROOT = Path(__file__).parents[2]
-RECORDS = sorted(path for path in (ROOT / "records").iterdir() if path.is_dir())
+RECORDS = sorted(path for path in (Path(__file__).parents[2] / "records").iterdir() if path.is_dir())
+COMPARED = ("training_epoch_s", "process_s")
 
 
-@pytest.mark.parametrize("record", RECORDS, ids=lambda path: path.name)
-def test_no_ratio_of_a_record_is_contested(record):
+def list_ratios(record):
     results = read_results(record, summaries=False)
-    ratios = [
+    return [
         ratio
         for reference, candidate in results.compared_pairs
-        for metric in ("training_epoch_s", "process_s")
+        for metric in COMPARED
         for ratio in measure_ratio(results, reference, candidate, "timed", metric)
     ]
-    assert ratios or not results.compared_pairs
-    blocking = [objection for ratio in ratios for objection in ratio.objections if objection.blocks]
-    assert blocking == []
+
+
+def test_no_ratio_of_a_record_is_contested():
+    ratios = {record.name: list_ratios(record) for record in RECORDS}
+    assert sum(map(bool, ratios.values())) > len(RECORDS) / 2  # others are of one variant, or on different numbers of GPUs
+    contested = {
+        name: [objection for ratio in found for objection in ratio.objections if objection.blocks]
+        for name, found in ratios.items()
+    }
+    assert {name: found for name, found in contested.items() if found} == {}
