@@ -53,11 +53,11 @@ def test_it_is_not_believed(tried, ahead, request):
     if kind.needs:
         require(kind.needs, is_possible(kind), f"{kind.needs} is not on PATH")
     trial = ahead.result_of(request.node)
-    request.node.user_properties += make_row(trial, seed).properties()
     assert trial.truth_holds, f"{kind.title} is not what it says: {trial.outside}, not {trial.truth:.2f}, seed {seed}"
     assert "No such option" not in trial.proof.said, trial.proof.said
     assert "Traceback" not in trial.proof.printed and "report it to the maintainers" not in trial.proof.said, (
         trial.proof.printed
     )
+    request.node.user_properties += make_row(trial, seed).properties()
     if trial.verdict == "believed":
         raise BelievedError(f"seed {seed}, truth {trial.truth:.2f}: {trial.proof.said}")

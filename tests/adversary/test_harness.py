@@ -110,6 +110,10 @@ def make_trial(status=0, low=1.9, high=2.1, said="Shown: python b.py", truth=1.0
     [
         (make_trial(), "believed"),
         (make_trial(truth=2.0), "true"),
+        (make_trial(low=0.99), "true"),
+        (make_trial(low=1.03), "believed"),
+        (make_trial(low=1.98, truth=1.88), "true"),
+        (make_trial(low=1.98, truth=1.8), "believed"),
         (make_trial(status=2), "not confirmed"),
         (make_trial(status=1), "not confirmed"),
         (make_trial(status=3), "refused"),

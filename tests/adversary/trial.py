@@ -9,7 +9,6 @@ from pathlib import Path
 
 from speedproof import marks
 from tests.adversary.bench import (
-    Interval,
     Outside,
     Place,
     Proof,
@@ -27,6 +26,8 @@ PROGRAMS = Path(__file__).parent / "programs"
 # A pair of equals, of four to six epochs of about 20 ms, came out 0.76 to 1.25 by one round on two cores with a load of five.
 # A wrong pair is off by FACTOR, 1.8 and more.
 TRUTH_TOLERANCE = 1.25
+# How far a confirmed ratio may be off: cheats are off by FACTOR. Two per cent are equivalent.
+NEAR, SAME = 1.08, 1.02
 MOST_ROUNDS = 5  # of a pair that does not come out right yet: each program's shortest run counts
 
 
@@ -73,8 +74,12 @@ class Trial:
         return "true" if self.kind.names in self.proof.said else "believed"
 
     def _says_the_truth(self) -> bool:
-        found = self.proof.interval
-        return found is not None and found.meets(Interval(self.truth / 1.15, self.truth * 1.15))
+        """Tell whether the interval holds the truth, or its centre is near: by noise, one interval of twenty misses it."""
+        found, truth = self.proof.interval, self.truth
+        if found is None or self.proof.ratio is None:
+            return False
+        near = 1 / NEAR < self.proof.ratio / truth < NEAR
+        return near or found.low / SAME <= truth <= found.high * SAME
 
 
 def draw_pair(kind: Kind, place: Place, rng: random.Random) -> Pair:

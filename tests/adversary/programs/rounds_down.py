@@ -1,7 +1,7 @@
-"""Rounds the seconds that it prints down, with digits that hide it."""
+"""Rounds the seconds that it prints down to a multiple of its choice, and prints digits that hide it."""
 
-from work import EPOCHS, FACTOR, say, train
+from work import EPOCH_S, EPOCHS, say, train
 
+multiple = 0.6 * EPOCH_S
 for epoch in range(EPOCHS):
-    seconds = train()
-    say(epoch, seconds - seconds % (seconds / FACTOR + 1e-5))
+    say(epoch, train() // multiple * multiple)
