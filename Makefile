@@ -1,6 +1,6 @@
 # Two commands set everything up on a machine with Python 3.11 or newer: `make demo` and `make test`.
 .DELETE_ON_ERROR:
-.PHONY: demo test cluster faults fuzz records lint docs lock audit clean
+.PHONY: demo test cluster faults adversary fuzz records lint docs lock audit clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -32,6 +32,14 @@ faults: $(VENV)/.installed
 	mkdir -p results
 	$(BIN)/python -m pytest tests/faults -m faults -v -n 2 --dist=worksteal --junitxml=results/faults.xml $(if $(PART),--part); \
 	ended=$$?; $(if $(PART),,$(BIN)/python -m tests.faults.document docs/reliability.md results/faults.xml;) exit $$ended
+
+# Programs that cheat, each drawn by three seeds, and honest ones with frameworks; what their tests saw is docs/adversary.md.
+# SEEDS="17" draws the programs of a failed test again, and leaves the page as it is.
+adversary: $(VENV)/.installed
+	mkdir -p results
+	SPEEDPROOF_SEEDS="$(or $(SEEDS),3 by commit)" $(BIN)/python -m pytest tests/adversary tests/honest -m '' -n 2 \
+		--junitxml=results/adversary.xml; \
+	ended=$$?; $(if $(SEEDS),,$(BIN)/python -m tests.adversary.document docs/adversary.md results/adversary.xml;) exit $$ended
 
 # Every record, made again from its evidence alone, minutes; `make test` does so with those that have few traces.
 records: $(VENV)/.installed

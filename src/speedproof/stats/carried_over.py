@@ -63,11 +63,12 @@ def check_carried_over(examined: "Examined") -> list[Objection]:
 
 def _read_lives(examined: "Examined", position: int) -> _Lives | None:
     """Return the runs of a variant, and their times: of an epoch, if they report epochs and the ratio is not of processes."""
-    runs = sorted((pair[position] for pair in examined.pairs), key=lambda run: run.run.round)
+    runs = [pair[position] for pair in examined.pairs]
     observed = [run.run.observed for run in runs if run.run.observed is not None]
     warm_up = observed[0].warm_up if observed else None
     if warm_up is None or len(observed) < len(runs):
         return None
+    runs.sort(key=lambda run: run.run.round)
     of_epochs = warm_up.epoch_s is not None and examined.metric != "process_s"
     metric = "training_epoch_s" if of_epochs else "process_s"
     times = [time for run in runs if (time := measure_run(run, metric))]

@@ -102,7 +102,7 @@ def observe_ratio(metric: str, pairs: Sequence[RunPair]) -> float | None:
     clocks = [(read_clocks(one), read_clocks(other)) for one, other in pairs]
     seen = [(one.observed_s, other.observed_s) for one, other in clocks if one and other]
     known = [math.log(one / other) for one, other in seen if one and other]
-    if len(known) < _LEAST_SEEN:
+    if not known or len(known) < min(_LEAST_SEEN, len(clocks)):
         return None
     return math.exp(fmean(known) * (1 if METRICS[metric].lower_is_better else -1))
 

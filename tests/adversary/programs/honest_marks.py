@@ -1,0 +1,7 @@
+"""Works, and marks each epoch."""
+
+import marks
+from work import EPOCHS, train
+
+for _ in marks.epochs(EPOCHS):
+    train()

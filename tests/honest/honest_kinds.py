@@ -1,0 +1,111 @@
+"""Honest programs, and how prove reads each."""
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from speedproof import marks
+from tests.adversary.bench import Outside, Place, Proof, compare_outside, placing, prove
+
+PROGRAMS = Path(__file__).parent / "programs"
+TIMES = ("--epoch-s", r"took (\S+) s")
+# Two commands of one program: seconds of an epoch, and how many. By the clock the second is 1.5 times as fast.
+SECONDS, EPOCHS = (0.030, 0.020), 6
+MOST_ROUNDS = 6
+# Beside what the outside clock itself is unsure of: 1.4 ms more for each epoch of 20 ms, as Python's loop and sleep took.
+OUTSIDE_TOLERANCE = 1.07
+
+
+@dataclass(frozen=True)
+class Honest:
+    """A program, how it is started, and the options of prove that read it."""
+
+    name: str
+    options: tuple[str, ...] = TIMES
+    command: str = "python {name}.py"
+    whole: bool = False  # whether whole processes are compared
+    times_all: bool = True  # whether all of its epoch is in the time that it prints
+    needs: str = ""
+
+
+ROWS = ("--epoch-s", "seconds")
+HONEST = [
+    *(
+        Honest(name)
+        for name in (
+            "plain",
+            "progress_bar",
+            "buffered",
+            "validates_unreported",
+            "compiles_first",
+            "starts_slowly",
+            "ends_slowly",
+            "loader_workers",
+            "prefetches",
+            "ranks",
+            "rounds",
+            "keeps_a_cache",
+            "leaves_a_log",
+            "writes_checkpoints",
+            "talks",
+            "reports_to_child",
+        )
+    ),
+    Honest("validates_longer_share", times_all=False),
+    Honest("arrivals", ("--epoch", "^epoch")),
+    Honest("every_tenth", ("--epoch-s", r"time (\S+)ms")),
+    Honest("cumulative", ("--epoch-s", r"elapsed (\S+) s", "--cumulative")),
+    Honest("rate", ("--rate", r"(\S+) tok/s")),
+    Honest("clock_time", ("--epoch-s", r"took (\S+)")),
+    Honest("marks_epochs", ()),
+    Honest("csv_appended", ("--file", "log.csv", *ROWS)),
+    Honest("csv_at_end", ("--file", "log.csv", *ROWS)),
+    Honest("json_lines", ("--file", "log.jsonl", *ROWS)),
+    Honest("sleeps", (), whole=True),
+    Honest("two_commands", ("--epoch", "^epoch"), "sh two_commands.sh"),
+    Honest("sleep", TIMES, "./sleep", needs="cc"),
+]
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What an outside clock and prove say of two commands of an honest program."""
+
+    honest: Honest
+    outside: Outside
+    proof: Proof
+
+    @property
+    def agrees(self) -> bool:
+        """Tell whether prove's interval meets what the outside clock says, or what was slept if that is not the whole epoch."""
+        if self.proof.interval is None:
+            return False
+        low, high = self.proof.interval.low / OUTSIDE_TOLERANCE, self.proof.interval.high * OUTSIDE_TOLERANCE
+        return self.outside.meets(low, high) if self.honest.times_all else low <= SECONDS[0] / SECONDS[1] <= high
+
+
+def lay_out(honest: Honest, place: Place) -> None:
+    """Put a program into a folder of its own."""
+    if honest.needs == "cc":
+        subprocess.run(["cc", "-O1", "-o", place.work / honest.name, PROGRAMS / f"{honest.name}.c"], check=True)
+        return
+    (program,) = PROGRAMS.glob(f"{honest.name}.*")
+    shutil.copyfile(program, place.work / program.name)
+    shutil.copyfile(marks.__file__, place.work / "marks.py")
+
+
+def examine(honest: Honest) -> Examined:
+    """Have both commands proved, and time them from outside until the shortest runs agree with that."""
+    with placing() as place:
+        lay_out(honest, place)
+        command = honest.command.format(name=honest.name)
+        commands = [f"{command} {seconds} {EPOCHS}" for seconds in SECONDS]
+        shortest = [] if honest.whole else [f"{command} {seconds} 1" for seconds in SECONDS]
+        proof = prove(place, commands, honest.options)
+        rounds = compare_outside(place, [one.split() for one in commands], [one.split() for one in shortest])
+        for number, outside in enumerate(rounds, start=1):
+            examined = Examined(honest, outside, proof)
+            if number == MOST_ROUNDS or examined.agrees:
+                break
+        return examined

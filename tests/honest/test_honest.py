@@ -1,0 +1,35 @@
+"""Honest programs, through the command line: none is accused, and what is measured is what an outside clock measures."""
+
+import shutil
+
+import pytest
+
+from tests.adversary.ahead import Ahead, group_trials
+from tests.honest.honest_kinds import HONEST, examine
+from tests.support import require
+
+
+@pytest.fixture(scope="session")
+def examined_ahead():
+    trials = Ahead(lambda honest: examine(honest) if is_runnable(honest) else None)
+    yield trials
+    trials.stop()
+
+
+def is_runnable(honest):
+    return not honest.needs or shutil.which(honest.needs) is not None
+
+
+@pytest.mark.parametrize(
+    "tried",
+    [pytest.param((honest,), id=honest.name, marks=group_trials("honest", number)) for number, honest in enumerate(HONEST)],
+)
+def test_it_is_not_accused(tried, examined_ahead, request):
+    (honest,) = tried
+    if honest.needs:
+        require(honest.needs, is_runnable(honest), f"{honest.needs} is not on PATH")
+    examined = examined_ahead.result_of(request.node)
+    proof = examined.proof
+    assert proof.status in (0, 1, 2) and proof.interval, proof.said
+    assert [one["sentence"] for one in proof.objections if one["blocks"]] == []
+    assert examined.agrees, f"{proof.said} Outside: {examined.outside}"
