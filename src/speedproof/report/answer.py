@@ -89,7 +89,7 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
             return ["Withheld: ", fast, f" {does} {value} as fast as ", slow, f"{here}, but at a worse quality."]
         case "contested":
             doubts = _list_doubts(row, comparison)
-            return [f"Inconclusive: {doubts}", fast, f" came out {value} as fast as ", slow, f"{here}."]
+            return [f"Inconclusive: {doubts}", fast, f" came out {value} as fast as ", slow, f"{here}{unequal}."]
         case "one pair":
             return [
                 "No verdict: in a single pair of runs ",

@@ -77,6 +77,12 @@ def _outside(one: Objection, whose: str) -> str:
     return f"{whose} reports {saved} less for all its epochs, but its process takes longer than the other elsewhere: {spent}"
 
 
+def _direction(one: Objection, whose: str) -> str:
+    names = {"all_epochs": "all of its epochs", "process": "its whole process"}
+    parts = [f"{format_value(one.values[name], '×')} as fast over {what}" for name, what in names.items() if name in one.values]
+    return f"the typical epoch of {whose} is shorter, but it is {' and '.join(parts)}"
+
+
 def _cores(one: Objection, whose: str) -> str:
     return f"{whose} uses {one.values['own']:.1f} cores, the other {one.values['other']:.1f}"
 
@@ -189,6 +195,7 @@ _PHRASES: dict[ObjectionKind, Callable[[Objection, str], str]] = {
     "clocks": _clocks,
     "unsupported": _unsupported,
     "outside": _outside,
+    "direction": _direction,
     "warm-up differs": _warm_up_differs,
     "watched run differs": _watched_run_differs,
     "watched run": _watched_run,

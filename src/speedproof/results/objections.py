@@ -10,14 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 ObjectionKind = Literal[
     "left processes",
-    "clocks", "unsupported", "outside",
+    "clocks", "unsupported", "outside", "direction",
     "warm-up differs", "watched run differs", "watched run",
     "carried over", "warm caches", "changed packages",
     "cores", "bytes read", "gpus",
     "noise", "busy machine", "shared gpu", "stolen time", "cpu quota", "heat", "gpu clocks", "gpu still busy",
 ]  # fmt: skip
 # What a user's own reason to trust reported times turns into conditions.
-OF_REPORTED_TIMES: tuple[ObjectionKind, ...] = ("clocks", "unsupported", "outside")
+OF_REPORTED_TIMES: tuple[ObjectionKind, ...] = ("clocks", "unsupported", "outside", "direction")
 MACHINE_KINDS: frozenset[ObjectionKind] = frozenset({"noise", "busy machine", "shared gpu", "stolen time", "cpu quota", "heat"})
 
 

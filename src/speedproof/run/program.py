@@ -326,7 +326,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         ):
             ours = [] if task.blind else [reported, modules]
             folders = [*ours, place, *list_private_folders(variant, place)]
-            shown = [*folders, *([] if task.blind else workload.own_folders), *_list_data(task)]
+            shown = [*folders, *_list_modules(task), *_list_data(task)]
             entered = enter_image(config, variant, stands, shown)
             moved = _isolate(["env", f"--chdir={stands}", *entered, *task.command], variant, place, [*folders, stands])
             lives: list[Life] = []
@@ -392,11 +392,12 @@ def _list_environment(task: Task, seen: Mapping[str, str], modules: Path, report
 
     It imports the module of its marks from the folder `modules`, and they go to `reported`.
     """
-    workload, given = task.workload, task.variant.environment
+    given, libraries = task.variant.environment, _list_modules(task)
+    hidden = [] if libraries else task.workload.own_folders
     if task.blind:
-        return {**program_environment(seen, [], hidden=workload.own_folders), **given}
+        return {**program_environment(seen, [], hidden), **given}
     return {
-        **program_environment(seen, [modules, *workload.own_folders]),
+        **program_environment(seen, [modules, *libraries], hidden),
         **given,
         FOLDER_VARIABLE: str(reported),
         SEED_VARIABLE: str(task.seed),
@@ -404,6 +405,11 @@ def _list_environment(task: Task, seen: Mapping[str, str], modules: Path, report
         **({EPOCHS_VARIABLE: str(task.epochs)} if task.epochs else {}),
         **({TRACES_VARIABLE: str(modules)} if task.traced_by_torch else {}),
     }
+
+
+def _list_modules(task: Task) -> list[Path]:
+    """Return the folders whose modules a program may import; that of a proof, whose programs are the user's, holds none."""
+    return [] if task.variant.inherit_environment else task.workload.own_folders
 
 
 def _search_printed(relay: Relay, reading: Reading, ended_s: float) -> tuple[FoundLines, str]:

@@ -108,11 +108,11 @@ def measure_quality(judge: Judge) -> float:
     with working_folder(workload, own) as stands, providing_marks() as marks:
         _check_files(evaluation, stands)
         environment = {
-            **program_environment(without_dropped(own, judge.environ), [marks, *workload.own_folders]),
+            **program_environment(without_dropped(own, judge.environ), [marks], workload.own_folders),
             **own.environment,
             SEED_VARIABLE: str(judge.seed),
         }
-        entered = enter_image(judge.config, own, stands, [stands, marks, judge.place, *workload.own_folders])
+        entered = enter_image(judge.config, own, stands, [stands, marks, judge.place])
         words = program_command(workload, own, None, judge.place)
         output = _run_to_end(["env", f"--chdir={stands}", *entered, *words], environment, evaluation.limit_s)
     return find_quality(output, evaluation.quality)

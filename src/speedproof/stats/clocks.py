@@ -10,7 +10,7 @@ from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import Objection
 from speedproof.results.run_record import OBSERVED
 from speedproof.stats.comparability import RunPair
-from speedproof.stats.estimates import LEAST_PAIRS
+from speedproof.stats.estimates import LEAST_PAIRS, one_sided_quantile
 from speedproof.stats.gpu_samples import epoch_totals, read_column
 from speedproof.stats.metrics import METRICS
 
@@ -86,13 +86,7 @@ class _Mean:
         centre = fmean(values)
         if len(values) < 2:
             return cls(centre, -math.inf)
-        return cls(centre, centre - _one_sided_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values)))
-
-
-def _one_sided_quantile(degrees: int) -> float:
-    from scipy import special
-
-    return float(special.stdtrit(degrees, _CONFIDENCE))
+        return cls(centre, centre - one_sided_quantile(len(values) - 1, _CONFIDENCE) * stdev(values) / math.sqrt(len(values)))
 
 
 def observe_ratio(metric: str, pairs: Sequence[RunPair]) -> float | None:

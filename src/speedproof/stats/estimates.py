@@ -127,6 +127,14 @@ def student_quantile(degrees: float) -> float:
     return float(special.stdtrit(degrees, (1 + CONFIDENCE) / 2))  # as stats.t.ppf, which takes a second to import
 
 
+@cache
+def one_sided_quantile(degrees: float, confidence: float) -> float:
+    """Return the one-sided quantile of Student's t."""
+    from scipy import special
+
+    return float(special.stdtrit(degrees, confidence))
+
+
 def _exponential(of_logs: Estimate) -> Estimate:
     interval = of_logs.interval
     ends = None if interval is None else Interval(bounded_exp(interval.low), bounded_exp(interval.high))

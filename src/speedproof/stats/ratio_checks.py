@@ -9,6 +9,7 @@ from speedproof.results.objections import OF_REPORTED_TIMES, Objection
 from speedproof.stats.carried_over import check_carried_over
 from speedproof.stats.clocks import check_reported_times
 from speedproof.stats.comparability import RunPair
+from speedproof.stats.direction import check_direction
 from speedproof.stats.estimates import Interval, Pair
 from speedproof.stats.late_gpu_work import check_late_gpu_work
 from speedproof.stats.machine_noise import check_machine
@@ -56,6 +57,7 @@ def _check_same_work(examined: Examined) -> list[Objection]:
 CHECKS: tuple[Check, ...] = (
     _check_left_processes,
     check_reported_times,
+    check_direction,
     check_carried_over,
     check_warm_up,
     check_watched,

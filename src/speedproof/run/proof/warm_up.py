@@ -101,12 +101,14 @@ def warm_up(
             shutil.rmtree(variant.kept_caches, ignore_errors=True)
     unwatched = _walk_first(config, workload)
     seal = Seal(list_fixed(workload, config.completed_variants.values()))
-    for name in config.measurement.variants:
+    # The first variant last: what it leaves for others, they do not find in their warm-ups.
+    for name in reversed(config.measurement.variants):
         begin(f"warm-up: {name.upper()} running")
         tried[name] = _try_variant(config, workload, name, out / "warm-up", request)
         if (kept := config.completed_variants[name].kept_caches) is not None:
             seal.add(Path(kept))
         seal.check(f"in the warm-up of {config.completed_variants[name].title}")
+    tried = {name: tried[name] for name in config.measurement.variants}
     watched_s = {}
     for name in tried if request.blind else []:
         begin(f"warm-up: {name.upper()} running once more, watched")
