@@ -20,14 +20,14 @@ class BelievedError(AssertionError):
 
 
 def list_trials() -> list:
-    """Return each kind by each seed; `make test` does half of them, the other half after the next commit or so."""
+    """Return each kind by each seed; `make test` does one in five, others after the next commit."""
     return [
         pytest.param(
             (kind, seed),
             id=f"{kind.title}-{seed}",
             marks=[
                 group_trials("adversary", number // 2),
-                *([pytest.mark.adversary] if (number + seed) % 2 else []),
+                *([pytest.mark.adversary] if (number + seed) % 5 else []),
                 *([pytest.mark.xfail(strict=True, raises=BelievedError, reason=kind.unreachable)] if kind.unreachable else []),
             ],
         )

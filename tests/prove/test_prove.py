@@ -701,9 +701,9 @@ def test_a_quality_that_programs_print_is_called_reported(place, measured, words
         (["--quality-command", "sh none.sh {run}"], "none.sh: no such file"),
         (["--quality-command", "cat {run}/x", "--quality", "acc"], "quality: must have one group"),
         (["--artifact", "out/*.pt"], "artifacts: are for quality_command; name one"),
-        (["--quality-command", "true {run}"], "A: sh a.sh 2 0.9: quality command: no line that it printed is a number"),
-        (["--quality-command", "cat {run}/x"], "A: sh a.sh 2 0.9: quality command: exit status 1"),
-        (["--quality-command", "echo 1 {run}", "--artifact", "*.pt"], "A: sh a.sh 2 0.9: artifact: it left no *.pt"),
+        (["--quality-command", "true {run}"], "B: sh a.sh 1 0.9: quality command: no line that it printed is a number"),
+        (["--quality-command", "cat {run}/x"], "B: sh a.sh 1 0.9: quality command: exit status 1"),
+        (["--quality-command", "echo 1 {run}", "--artifact", "*.pt"], "B: sh a.sh 1 0.9: artifact: it left no *.pt"),
     ],
 )
 def test_a_mistake_about_what_judges_quality_is_one_line(place, measured, words, said):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from speedproof.report.objection_phrases import describe_objection
+from speedproof.results.observations import Observations
 from speedproof.stats.direction import check_direction
 from speedproof.stats.ratio_checks import Examined
 
@@ -21,7 +22,7 @@ def examine(reference, candidate, centre, outcome="faster"):
 
 def run(epochs_s, process_s, by):
     table = pd.DataFrame({"train_s": [by * epoch for epoch in epochs_s], "validation_s": math.nan})
-    return SimpleNamespace(run=SimpleNamespace(process_s=by * process_s), epochs=table)
+    return SimpleNamespace(run=SimpleNamespace(process_s=by * process_s, observed=Observations()), epochs=table)
 
 
 def test_a_costly_epoch_among_short_ones_is_no_gain():

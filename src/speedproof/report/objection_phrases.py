@@ -71,10 +71,13 @@ def _outside(one: Objection, whose: str) -> str:
     spent = " and ".join(
         f"{format_value(one.values[name], 's')} {place}" for name, place in _PLACES.items() if name in one.values
     )
+    whole = (
+        f", so that its whole process is {format_value(one.values['process'], '×')} as fast" if "process" in one.values else ""
+    )
     if "gain_s" not in one.values:
-        return f"{whose}'s process takes longer than the other: {spent}"
+        return f"the process of {whose} takes longer than the other's: {spent}{whole}"
     (saved,) = _format_values(one, "s", "gain_s")
-    return f"{whose} reports {saved} less for all its epochs, but its process takes longer than the other elsewhere: {spent}"
+    return f"the epochs of {whose} take {saved} less by its reports, but its process takes longer elsewhere: {spent}{whole}"
 
 
 def _direction(one: Objection, whose: str) -> str:

@@ -202,7 +202,8 @@ def _check_outside(examined: "Examined", variant: str, pairs: Sequence[ClockPair
     if needed_s <= 0:
         return None
     if sum(found.values()) >= needed_s:
-        return Objection(kind="outside", variant=variant, blocks=True, values=found | gain)
+        whole = {"process": math.exp(fmean(math.log(other.process_s / one.process_s) for one, other in pairs))}
+        return Objection(kind="outside", variant=variant, blocks=True, values=found | gain | whole)
     if _ELSEWHERE in means and means[_ELSEWHERE].centre >= needed_s:  # the process is the only check, and supports nothing
         return Objection(kind="unsupported", variant=variant, blocks=True, values={_ELSEWHERE: means[_ELSEWHERE].centre} | gain)
     return None

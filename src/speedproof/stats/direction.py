@@ -26,6 +26,8 @@ def check_direction(examined: "Examined") -> list[Objection]:
     if METRICS[examined.metric].printed != "epoch" or examined.outcome not in ("faster", "slower"):
         return []
     sign = 1.0 if examined.centre > 1 else -1.0
+    if any(run.run.observed is None for pair in examined.pairs for run in pair):  # of a version that did not check
+        return []
     unequal = any(len(one.epochs) != len(other.epochs) for one, other in examined.pairs)
     needed = _SUPPORTS * abs(math.log(examined.centre)) if unequal else 0.0
     gains = {

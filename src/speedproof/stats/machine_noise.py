@@ -97,6 +97,8 @@ def _find_held_gpu(examined: "Examined") -> Iterator[Objection]:
     if second.held > first.held:
         whose, gain, first, second = examined.candidate, 1 / examined.centre, second, first
     ratio = second.mean_mhz / first.mean_mhz
+    if ratio < 1 + examined.equivalence_margin:  # too little to change an outcome
+        return
     explains = 1 < gain <= ratio * (1 + examined.equivalence_margin)
     values = {"held": first.held, "other_held": second.held, "clock_ratio": ratio}
     yield Objection(kind="gpu clocks", variant=whose, blocks=explains and first.hot - second.hot > _HELD_MORE_BY, values=values)

@@ -48,8 +48,8 @@ _IDENTIFYING_VARIABLES = [
 _SECRET_VARIABLES = [
     "*SECRET*", "*TOKEN*", "*KEY*", "*PASS*", "*PWD*", "*CRED*", "*AUTH*", "*COOKIE*", "*JWT*", "*PRIVATE*",
 ]  # fmt: skip
-# What reads like a secret and is none: InfiniBand's partition, by its index; threads of tokenizers; working folders.
-HARMLESS_VARIABLES = ["NCCL_IB_PKEY", "TOKENIZERS_PARALLELISM", "PWD", "OLDPWD"]
+# What reads like a secret and is none: InfiniBand's partition, by its index; what tokenizers use; working folders.
+HARMLESS_VARIABLES = ["NCCL_IB_PKEY", "TOKENIZERS_PARALLELISM", "TIKTOKEN_CACHE_DIR", "PWD", "OLDPWD"]
 
 _PATH = re.compile(r"(?<![\w.)\]>~/:])/(?:[\w.+@%~-]+/)+[\w.+@%~-]*")
 

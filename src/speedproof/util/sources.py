@@ -19,6 +19,8 @@ WORKFLOW_STEPS: dict[str, list[str]] = {
         "marks.py",
         "cluster/apptainer.py",
         "cluster/gpu_monitor.py",
+        "cluster/gpu_users.py",
+        "cluster/isolation.py",
         "cluster/machine_load.py",
         "cluster/nodes.py",
         "cluster/torchrun.py",

@@ -5,5 +5,5 @@ import time
 
 epoch_s, epochs = float(sys.argv[1]), int(sys.argv[2])
 for epoch in range(epochs):
-    time.sleep(epoch_s)
+    time.sleep(3 * epoch_s)  # of lines that come together on a busy machine nothing could be read
     print(f"epoch {epoch} done", flush=True)

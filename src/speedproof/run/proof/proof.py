@@ -184,7 +184,7 @@ def _name_unseen(request: ProofRequest, say: Say) -> None:
 
 def _offer(names: list[str]) -> str:
     one = names[0] if len(names) == 1 else "NAME"
-    return f"{', '.join(names)} (--pass {one} lets {'it' if len(names) == 1 else 'one'} through)"
+    return f"{_shorten(names)} (--pass {one} lets {'it' if len(names) == 1 else 'one'} through)"
 
 
 def _tell_verdict(verdict: Verdict, comparison: Comparison, names: list[str], why: str, tell: Say) -> None:
