@@ -155,7 +155,7 @@ def test_no_verdict_is_finer_than_the_printed_digits(place, monkeypatch, b, reso
 
 def test_the_plan_says_as_what_epochs_are_read(place, measured):
     measured()
-    assert "read of: lines, epochs read as microseconds;" in " ".join(call(*READ).stderr.split())
+    assert "read from: lines, epochs read as microseconds;" in " ".join(call(*READ).stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_blind_runs_see_nothing_of_speedproof_and_the_warm_up_does(place, monkey
     (candidate,) = json.loads(result.stdout)["candidates"]
     watched = [one for one in candidate["objections"] if one["kind"].startswith("watched run")]
     assert len(watched) == 2 and all(one["values"]["low_s"] < one["values"]["high_s"] for one in watched)
-    assert "could see that it is measured" in (place / "p/results/report.md").read_text()
+    assert "when it is watched" in (place / "p/results/report.md").read_text()
 
 
 def test_what_blind_runs_cannot_have_is_refused_in_one_line(place):

@@ -94,12 +94,12 @@ def test_a_program_that_does_less_when_it_is_watched_is_named():
         (
             "watched run",
             False,
-            "A ran 1.00 s when it could see that it is measured; a run outside 0.545–1.83 s would have been noticed",
+            "no sign that A behaves differently when it is watched: it ran 1.00 s, its blind runs predict 0.545–1.83 s",
         ),
         (
             "watched run differs",
             False,
-            "B ran 0.300 s when it could see that it is measured, outside of the 0.455–0.550 s of its blind runs",
+            "B behaves differently when it is watched: it ran 0.300 s, where its blind runs predict 0.455–0.550 s",
         ),
     ]
 

@@ -29,16 +29,18 @@ class ProofOptions:
             help="Two or more, each in quotes, a program and its words (a shell's line: \"sh -c '…'\"); or a file of `init`"
         ),
     ]
-    claim: Annotated[str | None, typer.Option(help="Of the ratio, as '>= 1.5'; without it, that there is a difference")] = None
+    claim: Annotated[str | None, typer.Option(help="Speedup to test, for example '>= 1.5'. Default: any difference")] = None
     metric: Annotated[
-        str | None, typer.Option(help="As reports name it; without it, the epoch where all have epochs, else the process")
+        str | None, typer.Option(help="Metric to compare. Default: epoch time if every command reports epochs, else wall time")
     ] = None
-    epoch: Annotated[str | None, typer.Option(help="Matches one printed line an epoch, whose arrival is taken")] = None
+    epoch: Annotated[
+        str | None, typer.Option(help="Regex for a line printed once per epoch; an epoch lasts from one to the next")
+    ] = None
     epoch_s: Annotated[
-        str | None, typer.Option(help="Its group is an epoch's seconds in a printed line; with --file, the column")
+        str | None, typer.Option(help="Regex whose (group) is the time of an epoch; with --file, the column")
     ] = None
     rate: Annotated[
-        str | None, typer.Option(help="Its group is a rate, such as tokens/s, in a printed line; with --file, the column")
+        str | None, typer.Option(help="Regex whose (group) is a rate, such as tokens/s; with --file, the column")
     ] = None
     unit: Annotated[
         str | None,
@@ -52,7 +54,7 @@ class ProofOptions:
     ] = None
     quality: Annotated[
         str | None,
-        typer.Option(help="Regular expression whose group is the quality in a printed line; with --file, its column"),
+        typer.Option(help="Regex whose (group) is the quality; with --file, the column"),
     ] = None
     quality_command: Annotated[
         str | None,
@@ -64,25 +66,25 @@ class ProofOptions:
     ] = None
     margin: Annotated[
         float | None,
-        typer.Option(help="A speedup whose quality is worse by more than this is withheld; without it, none is judged"),
+        typer.Option(help="Largest acceptable loss of quality. Default: quality is not judged"),
     ] = None
-    better: Annotated[str | None, typer.Option(help="Which quality is the better one: higher, as without it, or lower")] = None
+    better: Annotated[str | None, typer.Option(help="Better quality: higher or lower. Default: higher")] = None
     file: Annotated[
         str | None,
-        typer.Option(help="A file that the programs write: CSV, JSON, JSON lines, MLPerf's log, TensorBoard's events"),
+        typer.Option(help="File that the programs write: CSV, JSON, JSON lines, MLPerf log, TensorBoard"),
     ] = None
     rounds: Annotated[
         int | None,
-        typer.Option(help="Timed runs of each command, an even number from 4 on; without it, until they are decided"),
+        typer.Option(help="Timed runs of each command: 4, 6, 8 … Default: until decided"),
     ] = None
     budget_min: Annotated[
         float | None,
-        typer.Option("--budget", metavar="MINUTES", help="What rounds may take until the variants are decided; without it, 30"),
+        typer.Option("--budget", metavar="MINUTES", help="Time for rounds. Default: 30"),
     ] = None
     control: Annotated[
-        bool, typer.Option("--control", help="The first command once more in each round: how far it differs from itself")
+        bool, typer.Option("--control", help="Run the first command twice per round, to see how far it differs from itself")
     ] = False
-    timeout_s: Annotated[int | None, typer.Option("--timeout", metavar="SECONDS", help="How long a run may take")] = None
+    timeout_s: Annotated[int | None, typer.Option("--timeout", metavar="SECONDS", help="Time limit for each run")] = None
     wait: Annotated[bool, typer.Option("--wait", help="Wait for another measurement on this machine to end. Default: fail")] = (
         False
     )
@@ -100,12 +102,10 @@ class ProofOptions:
     ] = None
     trust_reported: Annotated[
         str | None,
-        typer.Option(metavar="REASON", help="Let reported times count even if our own clock does not support them"),
+        typer.Option(metavar="REASON", help="Accept reported times even if our own clock disagrees"),
     ] = None
-    blind: Annotated[
-        bool, typer.Option("--blind", help="Timed runs see nothing of speedproof; the warm-up does, and lengths are compared")
-    ] = False
-    device: Annotated[str | None, typer.Option(help="auto, cuda or cpu; without it, auto")] = None
+    blind: Annotated[bool, typer.Option("--blind", help="Hide speedproof from timed runs")] = False
+    device: Annotated[str | None, typer.Option(help="auto, cuda or cpu. Default: auto")] = None
     gpus: Annotated[
         int | None, typer.Option(help="GPUs that each command uses; it starts its own ranks, as by torchrun; without it, 1")
     ] = None
@@ -116,7 +116,7 @@ class ProofOptions:
     ] = None
     sources: Annotated[
         list[str] | None,
-        typer.Option("--source", metavar="PATH", help="What is linked or elsewhere and decides, too; several times"),
+        typer.Option("--source", metavar="PATH", help="Extra file or folder to watch for changes (repeatable)"),
     ] = None
     workdir: Annotated[
         str | None,

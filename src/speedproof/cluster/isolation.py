@@ -13,12 +13,13 @@ from pathlib import Path
 from speedproof.results.diagnosis import Finding
 from speedproof.util.errors import ConfigError
 
+FAILED_STATUS = 193  # of the set-up; a program's own status is passed on
 ADVICE = "allow user namespaces (as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0), or leave --isolate out"
 # Words of sh: user and group, a folder to work in, the number of folders that are overlaid; of each its path, how many paths in
 # it are kept, and these; then the folders once more, and a command. Overlays are made aside and put in place at last, since one
 # may hide the folder to work in. Names of folders stand in no option of mount, which would split them.
-_SCRIPT = """
-set -e
+_SCRIPT = f"""
+set -e; trap 'exit {FAILED_STATUS}' EXIT
 user=$1 group=$2 top=$3 over=$4; shift 4
 mount -t tmpfs -o mode=0700 speedproof "$top"
 at=0

@@ -108,12 +108,12 @@ def _warm_up_differs(one: Objection, whose: str) -> str:
 
 def _watched_run_differs(one: Objection, whose: str) -> str:
     watched, between = _read_watched(one)
-    return f"{whose} ran {watched} when it could see that it is measured, outside of the {between} of its blind runs"
+    return f"{whose} behaves differently when it is watched: it ran {watched}, where its blind runs predict {between}"
 
 
 def _watched_run(one: Objection, whose: str) -> str:
     watched, between = _read_watched(one)
-    return f"{whose} ran {watched} when it could see that it is measured; a run outside {between} would have been noticed"
+    return f"no sign that {whose} behaves differently when it is watched: it ran {watched}, its blind runs predict {between}"
 
 
 def _read_watched(one: Objection) -> tuple[str, str]:
@@ -124,7 +124,7 @@ def _read_watched(one: Objection) -> tuple[str, str]:
 def _carried_over(one: Objection, whose: str) -> str:
     first = "first timed run" if one.values["timed"] else "warm-up"
     changed = f"{_describe_drop(one, first)}, and changed {_list_names(one.names)}, which later runs see"
-    return f"{whose}: {changed}; remove that before each run, or try --isolate"
+    return f"{whose}: {changed}; delete that first, then prove again with --isolate"
 
 
 def _warm_caches(one: Objection, whose: str) -> str:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from speedproof.cluster.gpu_users import GpuUse, counting_gpus
-from speedproof.cluster.isolation import isolated_command
+from speedproof.cluster.isolation import FAILED_STATUS, isolated_command
 from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
@@ -437,6 +437,11 @@ def _run_in(
         return "failed", "killed (SIGKILL), as the system does when memory runs out"
     if status < 0:
         return "failed", f"ended by {signal.Signals(-status).name}"
+    if status == FAILED_STATUS and task.variant.isolated:
+        return (
+            "failed",
+            "--isolate: an overlay cannot be mounted over your HOME, /tmp or packages (its log says why); leave it out",
+        )
     if status == 127:
         return "failed", f"{program}: no such program; correct the variant's `command`"
     if status == 126:

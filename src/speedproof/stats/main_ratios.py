@@ -13,7 +13,7 @@ MainRow = Ratio | ContainerCost | Scaling | NoiseFloor
 State = Literal["shown", "equivalent", "no difference shown", "withheld", "contested", "no verdict", "one pair"]
 
 MAIN_METRICS = ("training_epoch_s", "validation_epoch_s", "process_to_quality_s")
-WHOLE = "process_s"
+RATE, WHOLE = "samples_per_s", "process_s"
 _MOST = 5
 _DECIDED: tuple[State, ...] = ("shown", "equivalent", "no difference shown", "withheld", "contested")
 
@@ -62,8 +62,8 @@ def list_headline_ratios(comparison: Comparison) -> list[Ratio]:
     Of two variants that are compared both ways round, as experiments merged of different ones may, the first way counts.
     """
     timed = [ratio for ratio in comparison.ratios if ratio.mode == "timed" and ratio.metric in MAIN_METRICS]
-    if not timed:  # of programs that report no epochs
-        timed = [ratio for ratio in comparison.ratios if ratio.mode == "timed" and ratio.metric == WHOLE]
+    for metric in (RATE, WHOLE):  # of programs that report rates, and of those that report nothing
+        timed = timed or [ratio for ratio in comparison.ratios if ratio.mode == "timed" and ratio.metric == metric]
     first: dict[frozenset[str], tuple[str, str]] = {}
     timed = [
         ratio for ratio in timed if first.setdefault(frozenset(variants_of(ratio)), variants_of(ratio)) == variants_of(ratio)

@@ -75,6 +75,8 @@ def measure_run(run: MeasuredRun, metric: str, target: float | None = None) -> f
 
 
 def _measure_run(run: MeasuredRun, metric: Metric, target: float | None) -> float | None:
+    if metric.printed in ("epoch", "epochs") and run.run.observed and run.run.observed.rates:
+        return None  # what stands for an epoch there is one sample
     device: Device = "gpu" if run.run.conditions.gpu else "cpu"
     if run.run.mode not in metric.modes or device not in metric.devices:
         return None

@@ -286,7 +286,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         note = f"; {found.notes[name]}" if name in found.notes else ""
         say(f"{title_of(name, command)}: {format_value(found.process_s[name], 's')}{epochs}{note}")
     if found.unwatched:
-        say(f"too large to watch whole for what runs change: {_shorten(found.unwatched)}")
+        say(f"not fully checked for files that runs leave (too large): {_shorten(found.unwatched)}")
     runs = request.most_rounds * (len(names) + request.control)
     traced = f"; then {format_count(request.profiled, 'run')} of each under {request.profiler}" if request.profiled else ""
     total_s = request.most_rounds * (sum(found.process_s.values()) + (found.process_s[names[0]] if request.control else 0))
@@ -304,7 +304,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     say(
         f"plan: {trusted}{most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; "
         f"{_START[request.workdir]}; {'blind, so that timed runs see nothing of speedproof; ' if request.blind else ''}"
-        f"compared by the {metric}, read of: {found.reading.source}{units}{traced}; into {out}"
+        f"compared by the {metric}, read from: {found.reading.source}{units}{traced}; results in {out}"
     )
 
 

@@ -257,7 +257,8 @@ def _describe(
     leading = list_leading(ratio.objections, outcome == "inconclusive")
     doubts = "".join(f"{one.sentence}; " for one, known in zip(objections, ratio.objections, strict=True) if known in leading)
     conditions = [one.sentence for one, known in zip(objections, ratio.objections, strict=True) if known not in leading]
-    after = [f"{capitalize(sentence)}." for sentence in conditions]
+    # A command begins as it was typed.
+    after = [f"{one if one.startswith((command, first)) else capitalize(one)}." for one in conditions]
     if comparison.trust_reported:
         after.append(f"Reported times are trusted: {comparison.trust_reported}.")
     if outcome == "inconclusive" and (remedy := describe_remedy(ratio.objections)):
