@@ -40,7 +40,6 @@ def test_a_warm_up_looks_like_any_timed_run(place):
     warm_up, timed = read_logs(place)
     assert "pipe:" in warm_up and "SPEEDPROOF_RUN=" in warm_up and "SPEEDPROOF_EPOCHS" not in warm_up
     assert {OWN.sub("…", one) for one in timed} == {OWN.sub("…", warm_up)}
-    assert {len(one) for one in OWN.findall(warm_up)} <= {len(one) for one in OWN.findall("".join(timed))}
     run = json.loads(next(place.glob("p/results/experiments/experiment-1/runs/*/run.json")).read_text())
     assert run["observed"]["warm_up"]["process_s"] > 0 and run["observed"]["warm_up"]["watched_s"] is None
 

@@ -118,13 +118,13 @@ def test_all_can_be_hidden_but_the_path_and_what_is_ours(printing, unmeasured, t
 
 
 def test_what_profiled_runs_alone_do_not_see_is_named_where_there_are_some(printing, unmeasured, monkeypatch):
-    monkeypatch.setenv("USE_FUSED", "1")
-    monkeypatch.setenv("USE_GRAPHS", "1")
+    monkeypatch.setenv("A_FUSED", "1")
+    monkeypatch.setenv("A_GRAPH", "1")
     hidden = "hidden from profiled runs only, since traces hold the environment: "
     assert hidden not in said(prove(printing))
-    told = said(prove(printing, "--profiled", "1", "--profiler", "kineto", "--pass", "USE_GRAPHS"))
+    told = said(prove(printing, "--profiled", "1", "--profiler", "kineto", "--pass", "A_GRAPH"))
     line = told[told.index(hidden) :]
-    assert "USE_FUSED" in line and "USE_GRAPHS" not in line and "SHLVL" not in line and "(--pass" in line
+    assert "A_FUSED" in line and "A_GRAPH" not in line and "SHLVL" not in line and "(--pass" in line
 
 
 def test_a_profiled_run_sees_of_others_only_what_is_passed():

@@ -10,6 +10,7 @@ from speedproof.util.units import MIB
 # Where a process spends time outside of its epochs.
 _PLACES = {
     "start_up_s": "before its first epoch",
+    "first_epoch_s": "in its first epoch",
     "unreported_s": "between its epochs",
     "after_s": "after its last epoch",
     "elsewhere_s": "outside of its epochs",
@@ -135,6 +136,10 @@ def _changed_packages(one: Objection, whose: str) -> str:
     return f"{whose} changed packages of the interpreter: {_list_names(one.names)}; use an environment for each"
 
 
+def _changed_links(one: Objection, whose: str) -> str:
+    return f"{whose} changed linked files, which all runs see: {_list_names(one.names)}"
+
+
 def _describe_drop(one: Objection, first: str) -> str:
     first_s, later_s = _format_values(one, "s", "first_s", "later_s")
     return f"its {first} took {first_s}, later runs {later_s}"
@@ -205,6 +210,7 @@ _PHRASES: dict[ObjectionKind, Callable[[Objection, str], str]] = {
     "carried over": _carried_over,
     "warm caches": _warm_caches,
     "changed packages": _changed_packages,
+    "changed links": _changed_links,
     "cores": _cores,
     "bytes read": _bytes_read,
     "gpus": _gpus,

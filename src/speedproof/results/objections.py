@@ -12,7 +12,7 @@ ObjectionKind = Literal[
     "left processes",
     "clocks", "unsupported", "outside", "direction",
     "warm-up differs", "watched run differs", "watched run",
-    "carried over", "warm caches", "changed packages",
+    "carried over", "warm caches", "changed packages", "changed links",
     "cores", "bytes read", "gpus",
     "noise", "busy machine", "shared gpu", "stolen time", "cpu quota", "heat", "gpu clocks", "gpu still busy",
 ]  # fmt: skip

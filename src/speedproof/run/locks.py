@@ -131,7 +131,7 @@ def _holding(name: str, way_out: str, environ: Mapping[str, str], waiting: Waiti
             if waiting is not None:
                 waiting(f"waiting for {holder} to end")
             raise BusyError(
-                f"{name}: {holder} measures on it, and two at once spoil each other's times; wait for its end (`prove --wait` does), or {way_out}"
+                f"{name}: {holder} measures on it, and two at once spoil each other's times; wait (prove --wait), or {way_out}"
             )
         own.listen()
         yield

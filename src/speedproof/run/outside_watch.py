@@ -5,6 +5,7 @@ nothing to compare with a walk before the run. Folders that are known and unchan
 """
 
 import os
+import re
 import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
@@ -27,6 +28,7 @@ _UNWATCHED_NAMES = frozenset({
     ".bash_history", ".zsh_history", ".python_history", ".viminfo", ".lesshst", ".Xauthority", ".xsession-errors",
     "__pycache__",
 })  # fmt: skip
+_OF_RUNS = re.compile(r"run-\w{8}")  # what another proof keeps for its runs
 _CODE_SUFFIXES = (".py", ".pth", ".so", ".pyd")
 
 
@@ -97,7 +99,7 @@ class OutsideWatch:
         folder = _Folder(changed_ns, [], [])
         with os.scandir(path) as entries:
             for entry in entries:
-                if entry.name in _UNWATCHED_NAMES:
+                if entry.name in _UNWATCHED_NAMES or _OF_RUNS.fullmatch(entry.name):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     folder.folders.append(entry.path)

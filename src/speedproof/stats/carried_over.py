@@ -54,6 +54,7 @@ def check_carried_over(examined: "Examined") -> list[Objection]:
         if own is None:
             continue
         found += _check_code(own)
+        found += _check_linked(own, lives[1 - position], position == faster)
         # What compile caches explain is asked first: while they are filled, other programs write files, too.
         found += _check_caches(own, speedup, position == faster) or _check_files(
             own, lives[1 - position], speedup, position == faster
@@ -83,6 +84,15 @@ def _check_code(own: _Lives) -> list[Objection]:
     changed = [*own.warm_up.changed_code, *(name for run in own.runs for name in _observed(run).changed_code)]
     names = list(dict.fromkeys(changed))
     return [Objection(kind="changed packages", variant=own.variant, blocks=True, names=names)] if names else []
+
+
+def _check_linked(own: _Lives, other: _Lives | None, faster: bool) -> list[Objection]:
+    """Name linked files that one variant's runs alone changed: the other's runs see them, and what judges quality may."""
+    others = {name for run in other.runs for name in _observed(run).changed} if other else set()
+    changed = [name for run in own.runs for name in _observed(run).changed if not name.startswith(("/", "~"))]
+    names = [name for name in dict.fromkeys(changed) if name not in others]
+    judged = any(_observed(run).quality is not None for run in own.runs)
+    return [Objection(kind="changed links", variant=own.variant, blocks=faster and judged, names=names)] if names else []
 
 
 def _check_files(own: _Lives, other: _Lives | None, speedup: float, faster: bool) -> list[Objection]:

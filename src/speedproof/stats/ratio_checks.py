@@ -40,13 +40,16 @@ Check = Callable[[Examined], list[Objection]]
 
 def _check_left_processes(examined: Examined) -> list[Objection]:
     """Object if a variant's program ended before its processes did: they were killed, so their work is in no time."""
-    found = []
-    for position, variant in enumerate((examined.reference, examined.candidate)):
-        observed = [pair[position].run.observed for pair in examined.pairs]
-        left = [one.left_processes for one in observed if one is not None]
-        if any(left):
-            found.append(Objection(kind="left processes", variant=variant, blocks=True, values={"processes": max(left)}))
-    return found
+    left = [
+        max((run.run.observed.left_processes if run.run.observed else 0) for run in runs)
+        for runs in zip(*examined.pairs, strict=True)
+    ]
+    return [
+        # What both leave, such as a logger, favours neither.
+        Objection(kind="left processes", variant=variant, blocks=own > other, values={"processes": own})
+        for variant, own, other in zip((examined.reference, examined.candidate), left, reversed(left), strict=True)
+        if own
+    ]
 
 
 def _check_same_work(examined: Examined) -> list[Objection]:

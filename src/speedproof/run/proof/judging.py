@@ -39,10 +39,9 @@ def tell_source(request: ProofRequest, evaluation: Evaluation | None, say: Calla
     """Say where the quality comes from: from a command, with what of it is fixed, or from what the programs report."""
     if evaluation is not None:
         fixed = [word for word in evaluation.files if word in (request.quality_command or "")]
-        stale = "" if evaluation.artifacts else "; without --artifact it may read a file that the run did not write"
         how = f"fixed by checksum: {', '.join(fixed)}" if fixed else "no word of it is a file that could be fixed by checksum"
-        say(
-            f"quality: by {scrub_secrets(request.quality_command or '')!r} after each timed run, outside of its time; {how}{stale}"
-        )
+        say(f"quality: by {scrub_secrets(request.quality_command or '')!r} after each timed run, outside of its time; {how}")
+        if not evaluation.artifacts:
+            say("quality: without --artifact the command may read a file that the run did not write")
     elif request.quality or request.margin is not None:
         say("quality: as the programs report it; --quality-command measures it from what they leave")
