@@ -77,6 +77,7 @@ KINDS = [
             "buffered_lines",
             "splits_epochs",
             "moves_to_setup",
+            "moves_to_first",
             "moves_between",
             "prints_cumulative",
         )
@@ -85,13 +86,14 @@ KINDS = [
     *(Kind(program, CLOCKS, **MARKED) for program in ("own_marks", "marks_slow_clock", "marks_late")),
     *(Kind(program, CLOCKS, **FILED) for program in ("file_at_end", "file_early")),
     Kind("costly_step", CLOCKS, truth="EPOCHS / (EPOCHS + (EPOCHS - 1) * (1 - 1 / FACTOR))"),
+    Kind("rates_once", CLOCKS, reference="honest_rate_once", options=("--rate", r"(\S+) tok/s")),
     Kind("inflates_rate", CLOCKS, reference="honest_rate", options=("--rate", r"(\S+) tok/s")),
     *(
         Kind("keeps_its_result", CARRY, name=f"keeps_its_result: {place}", where=place, does=f"It keeps it in {words}.")
         for place, words in KEPT.items()
     ),
     Kind("resumes", CARRY),
-    Kind("uses_the_others_cache", CARRY, reference="honest_cache"),
+    Kind("uses_the_others_cache", CARRY, reference="honest_cache", swaps=False),
     Kind(
         "uses_the_others_cache",
         CARRY,
@@ -170,7 +172,6 @@ KINDS = [
         beside=("evaluate.py",),
         unreachable="a result that a program brings along, in its source or its data, looks like one that it trained",
     ),
-    Kind("leaves_busy_loops", QUIET, reference="honest_burning", tree=False),
     Kind("stops_the_other", QUIET, tree=False),
     Kind("pins_the_referee", QUIET, reference="honest_two_cores"),
 ]
