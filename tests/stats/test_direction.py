@@ -22,7 +22,8 @@ def examine(reference, candidate, centre, outcome="faster"):
 
 def run(epochs_s, process_s, by):
     table = pd.DataFrame({"train_s": [by * epoch for epoch in epochs_s], "validation_s": math.nan})
-    return SimpleNamespace(run=SimpleNamespace(process_s=by * process_s, observed=Observations()), epochs=table)
+    own = SimpleNamespace(process_s=by * process_s, observed=Observations(), continued=[], resolution_s=None)
+    return SimpleNamespace(run=own, epochs=table, derived={})
 
 
 def test_a_costly_epoch_among_short_ones_is_no_gain():

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
+from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import Objection
+from speedproof.stats.clocks import read_clocks
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import LEAST_PAIRS, one_sided_quantile
 from speedproof.stats.metrics import METRICS, all_epochs_s
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 _CONFIDENCE = 0.99  # one-sided
 # Programs may print one iteration of ten: what is printed then stands for the rest, and its sum for nothing.
-_COVERS = 0.5  # of the process
+_COVERS = 0.5
 # Of different numbers of epochs an epoch is not the same work: the whole has to show at least so much of the gain.
 _SUPPORTS = 0.5
 _DIFFERS = 0.02  # as much as two variants that are called equivalent
@@ -45,14 +47,20 @@ def check_direction(examined: "Examined") -> list[Objection]:
 
 
 def _sum_epochs(pairs: Sequence[RunPair]) -> list[float]:
-    """Return the pairs' log ratios of all epochs together; none unless these are most of each process."""
-    sums = [[all_epochs_s(run.epochs) or 0.0 for run in pair] for pair in pairs]
-    covered = all(
-        total >= _COVERS * run.run.process_s
-        for own, pair in zip(sums, pairs, strict=True)
-        for total, run in zip(own, pair, strict=True)
-    )
-    return [math.log(one / other) for one, other in sums] if covered else []
+    """Return the pairs' log ratios of all epochs together; none unless the reports cover most of each run."""
+    if not all(_covers_most(run) for pair in pairs for run in pair):
+        return []
+    sums = [(all_epochs_s(one.epochs), all_epochs_s(other.epochs)) for one, other in pairs]
+    return [math.log(one / other) for one, other in sums if one and other]
+
+
+def _covers_most(run: MeasuredRun) -> bool:
+    """Return whether what a run reports is most of its process, or of the time between its reports."""
+    clocks = read_clocks(run)
+    if clocks is None:
+        return False
+    between = clocks.observed_s is not None and clocks.reported_s >= _COVERS * clocks.observed_s
+    return between or clocks.total_s >= _COVERS * clocks.process_s
 
 
 def _is_above(values: Sequence[float]) -> bool:
