@@ -34,6 +34,7 @@ class Kind:
 
 QUALITY = ("--quality", r"accuracy: (\S+)", "--margin", "0.01")
 COMMAND = ("--quality-command", "python evaluate.py {run}", "--margin", "0.01")
+JUDGED: dict = {"reference": "honest_result", "truth": "FACTOR", "worse": True, "swaps": False}
 MARKED: dict = {"reference": "honest_marks", "options": ()}
 FILED: dict = {"reference": "honest_file", "options": ("--file", "log.csv", "--epoch-s", "seconds")}
 WHOLE = ("--metric", "process_s")
@@ -133,42 +134,30 @@ KINDS = [
         "invents_quality",
         WORK,
         name="invents_quality: --quality-command",
-        reference="honest_result",
         also=COMMAND,
-        truth="FACTOR",
-        worse=True,
-        swaps=False,
+        **JUDGED,
         beside=("evaluate.py",),
         does="Its quality is measured by `--quality-command`.",
     ),
     Kind(
         "rewrites_the_evaluation",
         WORK,
-        reference="honest_result",
         also=COMMAND,
-        truth="FACTOR",
-        worse=True,
-        swaps=False,
+        **JUDGED,
         beside=("evaluate.py",),
     ),
     Kind(
         "invents_quality",
         WORK,
-        reference="honest_result",
         also=QUALITY,
-        truth="FACTOR",
-        worse=True,
-        swaps=False,
+        **JUDGED,
         unreachable="a quality that a program prints is its own word; --quality-command measures one",
     ),
     Kind(
         "ships_its_result",
         WORK,
-        reference="honest_result",
         also=COMMAND,
-        truth="FACTOR",
-        worse=True,
-        swaps=False,
+        **JUDGED,
         beside=("evaluate.py",),
         unreachable="a result that a program brings along, in its source or its data, looks like one that it trained",
     ),

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from speedproof.cli.application import app
 from speedproof.results.files import digest_of, sha256_of
 from speedproof.run.proof import executor
-from speedproof.run.tampering import Seal
+from speedproof.run.tampering import Manifest
 from speedproof.util.errors import TamperedError
 
 RUNS = "results/experiments/experiment-1/runs"
@@ -80,24 +80,24 @@ def test_files_that_are_rewritten_after_the_last_run_are_found_by_what_the_round
 def test_what_is_touched_and_not_changed_is_no_change(tmp_path):
     (tmp_path / "x").write_text("1")
     (tmp_path / "link").symlink_to("x")
-    seal = Seal([tmp_path])
+    manifest = Manifest([tmp_path])
     os.utime(tmp_path / "x")
-    seal.check("now")
+    manifest.check("now")
     (tmp_path / "x").write_text("2")
     os.utime(tmp_path / "x", ns=(0, 0))
     with pytest.raises(TamperedError, match="x: was changed now"):
-        seal.check("now")
+        manifest.check("now")
     (tmp_path / "x").write_text("1")
     (tmp_path / "link").unlink()
     (tmp_path / "link").symlink_to("/dev/null")
-    assert seal.find_changed() == (tmp_path, tmp_path / "link")
+    assert manifest.find_changed() == (tmp_path, tmp_path / "link")
 
 
 def test_blocks_of_a_large_file_are_compared(tmp_path):
     (tmp_path / "x").write_bytes(bytes(2**23))
-    seal = Seal([tmp_path / "x"])
-    assert seal.find_changed() is None
+    manifest = Manifest([tmp_path / "x"])
+    assert manifest.find_changed() is None
     with (tmp_path / "x").open("r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"1")
-    assert seal.find_changed() == (tmp_path / "x", tmp_path / "x")
+    assert manifest.find_changed() == (tmp_path / "x", tmp_path / "x")

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from speedproof.results.ranks import find_first_failure, find_silent_ranks, rank_folder
 from speedproof.results.run_record import LOG_FILE, Run, read_run
-from speedproof.run.program import RECEIVED
+from speedproof.run.watched_program import RECEIVED
 from speedproof.util.child_processes import ending_with_workflow, run_child
 from speedproof.util.environment import LAUNCHED_VARIABLE, describe_umask, python_environment
 from speedproof.util.errors import RecordError, TrainingError

@@ -2,24 +2,19 @@
 
 import os
 import shlex
-import signal
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from speedproof.cluster.gpu_users import GpuUse, counting_gpus
-from speedproof.cluster.isolation import FAILED_STATUS, isolated_command
 from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
-from speedproof.marks import EPOCHS_VARIABLE, FOLDER_VARIABLE, MARKS_FILE, SEED_VARIABLE, VALIDATE_EVERY_VARIABLE
-from speedproof.profilers.nvtx_library import RangeCost, injecting, measure_cost
+from speedproof.profilers.nvtx_library import RangeCost, measure_cost
 from speedproof.profilers.nvtx_ranges_file import ProcessRanges
-from speedproof.profilers.torch_hook import TRACES_VARIABLE
 from speedproof.results.files import write_json
 from speedproof.results.observations import MOST_CHANGED, Observations
 from speedproof.results.ranks import rank_folder
@@ -28,7 +23,6 @@ from speedproof.results.run_record import (
     OBSERVED,
     RUN_FILE,
     TITLE,
-    TRACE_FOLDER,
     Backend,
     Conditions,
     Mode,
@@ -38,38 +32,22 @@ from speedproof.results.run_record import (
     write_epochs,
 )
 from speedproof.run.arrivals import find_start_up, find_time_after, judge_arrivals, list_observed
-from speedproof.run.command_words import enter_image, program_command
-from speedproof.run.marks_pipe import timing_marks
-from speedproof.run.outside_watch import Changes, find_changes, list_shared_places
-from speedproof.run.printed_output import FoundLines
+from speedproof.run.command_words import program_command
 from speedproof.run.printed_times import find_resolution
-from speedproof.run.private_folders import list_private_folders, overlays_folder, private_place, private_variables
 from speedproof.run.program_ranks import agree_on_ending
-from speedproof.run.program_variables import without_dropped
-from speedproof.run.pseudo_terminal import Relay, relaying
 from speedproof.run.quality_command import Judge, find_judge, measure_quality
 from speedproof.run.read_lines import LONGEST_LINE
 from speedproof.run.read_marks import Marks
-from speedproof.run.read_progress import Reports, read_progress
-from speedproof.run.watched_file import watching_file
+from speedproof.run.read_progress import read_progress
+from speedproof.run.watched_program import RECEIVED, Task, Watched, watch_program
 from speedproof.run.working_folder import (
-    list_entries,
-    list_files,
-    list_outward_links,
-    program_environment,
-    providing_marks,
-    taking_marks,
     working_folder,
 )
-from speedproof.util.child_processes import Life, run_child
-from speedproof.util.environment import LAUNCHED_VARIABLE
-from speedproof.util.errors import ConfigError, ProfilingError, RecordError, TrainingError
+from speedproof.util.errors import RecordError, TrainingError
 from speedproof.util.numbers import format_count
 from speedproof.util.secrets import scrub_secrets
-from speedproof.util.signals import StoppedError, raising_when_stopped
+from speedproof.util.signals import StoppedError
 from speedproof.util.units import NS_PER_S
-
-RECEIVED = "received "  # in the record of a run that a signal stopped, before its name
 
 
 @dataclass(frozen=True)
@@ -81,44 +59,6 @@ class Request:
     round: int
     seed: int
     profiler: Backend
-
-
-@dataclass(frozen=True)
-class Task:
-    """A variant's program as it is run once: its command and seed, and of how many epochs it is asked, with 0 of no number."""
-
-    config: Config
-    workload: Workload
-    variant: Variant
-    command: list[str]
-    seed: int
-    epochs: int = 0
-    taking_ranges: bool = False  # whether its NVTX ranges are taken that are epochs
-    traced_by_torch: bool = False  # whether torch's profiler records in it
-    data: Path | None = None  # what its workload prepared, which it must see in an image, too
-    blind: bool = False  # whether it sees nothing of ours
-
-
-@dataclass
-class Watched:
-    """What was seen of a program while it ran. Moments are seconds of the machine's monotonic clock."""
-
-    outcome: RunOutcome
-    reason: str
-    launched_s: float
-    ended_s: float
-    reports: Reports = field(default_factory=Reports)
-    changed: list[str] = field(default_factory=list)  # what it changed of what is linked into its working folder
-    left: int = 0  # processes of it that still ran when it had ended, and were ended
-    gone_s: float = 0.0  # when its last process had ended
-    cut: int = 0  # lines that were read in part, since they were too long
-    life: Life | None = None  # what it used
-    outside: Changes = field(default_factory=Changes)  # what it changed elsewhere
-
-    @property
-    def all_changed(self) -> list[str]:
-        """Return the files that it changed where later runs see them."""
-        return [*self.changed, *self.outside.files]
 
 
 def run_program(
@@ -291,162 +231,6 @@ def follow_program(
     outcome, reason = agree_on_ending(folder, variant.ranks, rank, seen.outcome, seen.reason)
     if outcome != "completed":
         raise TrainingError(f"{folder.name}: {outcome.replace('_', ' ')}: {reason}")
-
-
-def watch_program(task: Task, folder: Path, place: Path, output: int, environ: Mapping[str, str]) -> Watched:
-    """Run a program in `place`, its marks into `folder`, and return what was seen of it.
-
-    A variant with a place of its own runs there, and `place` is what `{run}` names. What it prints goes to the file `output`;
-    it sees what is in `environ`. If its NVTX ranges are taken, NVTX loads our library into it; if torch's profiler records in
-    it, the trace goes to `folder`, too.
-
-    Raises :class:`ConfigError` where they cannot be taken.
-    """
-    config, workload, variant = task.config, task.workload, task.variant
-    stands = place if variant.place is None else Path(variant.place)
-    before = _list_watched(variant, stands, workload)
-    if task.taking_ranges and variant.image is not None:
-        raise ConfigError(
-            f"{variant.title}: NVTX ranges are not taken inside an image; read its epochs of marks, lines or a file"
-        )
-    names = [variant.reads.epoch_range] if task.taking_ranges and variant.reads.epoch_range else []
-    outside = {**os.environ, **environ, **variant.environment}
-    seen = without_dropped(variant, environ)
-    if "PWD" in seen:  # as a shell has it where it starts a program: the caller's leads out of the run's folder
-        seen["PWD"] = str(stands)
-    provided = nullcontext(folder) if task.blind else providing_marks(task.traced_by_torch)
-    with provided as modules, taking_marks(folder) as reported, injecting(names, outside) as injected:
-        private = private_variables(variant, place, environ)
-        environment = {**_list_environment(task, seen, modules, reported), **private, **injected.variables}
-        launched_s, launched_ns = time.monotonic(), time.time_ns()
-        with (
-            timing_marks(reported / MARKS_FILE) as arrivals,
-            watching_file(place, variant.reads.file) as file,
-            relaying(output, bool(variant.reads.patterns), folder) as relay,
-        ):
-            ours = [] if task.blind else [reported, modules]
-            folders = [*ours, place, *list_private_folders(variant, place)]
-            shown = [*folders, *_list_modules(task), *_list_data(task)]
-            entered = enter_image(config, variant, stands, shown)
-            moved = _isolate(["env", f"--chdir={stands}", *entered, *task.command], variant, place, [*folders, stands])
-            lives: list[Life] = []
-            outcome, reason = _run_in(task, moved, environment, relay.output, lives, reported / MARKS_FILE)
-            ended_s = time.monotonic()
-            life = lives[0] if lives else Life(launched_s, ended_s, 0, ended_s)
-        ranges = injected.read()
-        if task.traced_by_torch and outcome == "completed":
-            outcome, reason = _take_trace(modules, folder)
-    found, unsearched = _search_printed(relay, variant.reads, life.ended_s)
-    if unsearched and outcome == "completed":
-        outcome, reason = "failed", unsearched
-    after = _list_watched(variant, stands, workload)
-    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    reports = Reports(found.lines, ranges, arrivals, file)
-    own_places = [*list_own_places(workload), folder, place]
-    watched = variant.caches is not None and not variant.isolated
-    outward = find_changes(variant.package_folders, launched_ns, own_places) if watched else Changes()
-    return Watched(
-        outcome, reason, life.began_s, life.ended_s, reports, changed, life.left, life.gone_s, found.cut, life, outward
-    )
-
-
-def list_own_places(workload: Workload) -> list[Path]:
-    """Return where we write ourselves while a proof goes on: its folder, and its runs' private folders."""
-    return [workload.folder.parent, private_place(workload)]
-
-
-def _isolate(command: list[str], variant: Variant, place: Path, kept: Sequence[Path]) -> list[str]:
-    """Return the words that run a command and drop what it writes elsewhere than to `kept`."""
-    if not variant.isolated:
-        return command
-    shared = [*list_shared_places(variant.package_folders, os.environ), *variant.linked.values()]
-    return isolated_command(command, overlays_folder(place), shared, kept)
-
-
-def _take_trace(exports: Path, folder: Path) -> tuple[RunOutcome, str]:
-    """Convert what torch's profiler exported to `exports`, into a run's folder; return how that ended and, in one line, why."""
-    from speedproof.profilers.kineto import convert_largest  # a timed run has no use for what that loads
-
-    try:
-        convert_largest(exports, folder / TRACE_FOLDER)
-    except ProfilingError as error:
-        return "failed", str(error)
-    return "completed", ""
-
-
-def _list_watched(variant: Variant, stands: Path, workload: Workload) -> dict[str, tuple[int, int]]:
-    """Return the state of each file that a later run would see as this one leaves it."""
-    return list_files(stands, list_outward_links(stands) if variant.place is None else list_entries(stands, workload.folder))
-
-
-def _list_data(task: Task) -> list[Path]:
-    """Return where a variant in an image finds its data: their folder, and what links lead to out of it."""
-    if task.data is None or task.variant.image is None:
-        return []
-    data = task.data.resolve()
-    return [data, *((data / link).resolve() for link in list_outward_links(data))]
-
-
-def _list_environment(task: Task, seen: Mapping[str, str], modules: Path, reported: Path) -> dict[str, str]:
-    """Return all variables of a program: what it has `seen`, and ours unless it is blind.
-
-    It imports the module of its marks from the folder `modules`, and they go to `reported`.
-    """
-    given, libraries = task.variant.environment, _list_modules(task)
-    hidden = [] if libraries else task.workload.own_folders
-    if task.blind:
-        return {**program_environment(seen, [], hidden), **given}
-    return {
-        **program_environment(seen, [modules, *libraries], hidden),
-        **given,
-        FOLDER_VARIABLE: str(reported),
-        SEED_VARIABLE: str(task.seed),
-        VALIDATE_EVERY_VARIABLE: str(task.config.measurement.validate_every or task.variant.validate_every),
-        **({EPOCHS_VARIABLE: str(task.epochs)} if task.epochs else {}),
-        **({TRACES_VARIABLE: str(modules)} if task.traced_by_torch else {}),
-    }
-
-
-def _list_modules(task: Task) -> list[Path]:
-    """Return the folders whose modules a program may import; that of a proof, whose programs are the user's, holds none."""
-    return [] if task.variant.inherit_environment else task.workload.own_folders
-
-
-def _search_printed(relay: Relay, reading: Reading, ended_s: float) -> tuple[FoundLines, str]:
-    """Return the printed lines that are read, and in one line why they cannot be."""
-    try:
-        return (relay.printed.search(reading, ended_s) if relay.printed else FoundLines([], 0)), ""
-    except RecordError as error:
-        return FoundLines([], 0), str(error)
-
-
-def _run_in(
-    task: Task, command: list[str], environment: dict[str, str], output: int, lives: list[Life], pipe: Path
-) -> tuple[RunOutcome, str]:
-    """Run the program, and return how it ended and, in one line, why; to `lives` its own is added, and `pipe` goes with us."""
-    program, limit_s = command[command.index("env") + 2], task.config.measurement.timeout_s
-    launched = "" if task.blind else LAUNCHED_VARIABLE
-    try:
-        with raising_when_stopped():
-            status = run_child(command, output, environment, launched, limit_s=limit_s, lives=lives, pipe=pipe)
-    except subprocess.TimeoutExpired:
-        return "failed", f"did not end within {limit_s} s (measurement.timeout_s), and was killed"
-    except StoppedError as error:
-        return "stopped", f"{RECEIVED}{error}"
-    if status == -signal.SIGKILL:
-        return "failed", "killed (SIGKILL), as the system does when memory runs out"
-    if status < 0:
-        return "failed", f"ended by {signal.Signals(-status).name}"
-    if status == FAILED_STATUS and task.variant.isolated:
-        return (
-            "failed",
-            "--isolate: an overlay cannot be mounted over your HOME, /tmp or packages (its log says why); leave it out",
-        )
-    if status == 127:
-        return "failed", f"{program}: no such program; correct the variant's `command`"
-    if status == 126:
-        return "failed", f"{program}: cannot be executed; allow it (chmod +x), or name what runs it in the variant's `command`"
-    return ("completed", "") if status == 0 else ("failed", f"exit status {status}")
 
 
 def _read_progress(folder: Path, place: Path, seen: Watched, variant: Variant, epochs: int) -> tuple[RunOutcome, str, Marks]:

@@ -86,7 +86,7 @@ def find_judge(
 
 
 def measure_quality(judge: Judge) -> float:
-    """Return what the command says of a run that has ended.
+    """Return the quality that the command prints for a run that has ended.
 
     It sees what the program saw and SPEEDPROOF_SEED, but nothing of its marks, and works in a copy of its own.
 

@@ -38,7 +38,7 @@ from speedproof.run.program_variables import passed_variables
 from speedproof.run.resume import digest_tables, expected_fingerprint, is_whole
 from speedproof.run.scratch import take_place, writing_apart
 from speedproof.run.stopping import STOPPED_SINCE, Watch
-from speedproof.run.tampering import Seal
+from speedproof.run.tampering import Manifest
 from speedproof.run.working_folder import list_fixed
 from speedproof.stats.metrics import Compared, read_compared
 from speedproof.util.child_processes import STOP_GRACE_S
@@ -157,7 +157,7 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
     done: dict[str, PlannedRun] = {}
     kept = []
     watch = Watch(job.config.measurement)
-    seal = Seal(_list_sealed(job))
+    manifest = Manifest(_list_fixed_files(job))
     for number, (name, planned) in enumerate(plan.runs().items(), start=1):
         if planned.mode == "timed" and watch.stopped:
             continue
@@ -171,7 +171,7 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
             kept.append(name)
             log.info("run %d of %d, %s: kept", number, len(names), name)
             run = read_run(folder)
-            seal.add(folder)
+            manifest.add(folder)
             observer.end_run(_tell(watch, planned, folder, run, run.process_s, kept=True))
             continue
         kept_as = _find_checkpoint(job.config, planned, folder, fingerprint)
@@ -179,10 +179,10 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
             shutil.rmtree(folder, ignore_errors=True)
         observer.begin_run(planned)
         begun_s = time.monotonic()
-        _check_sealed(seal, folder, f"before {name} began")
+        _check_unchanged(manifest, folder, f"before {name} began")
         run = _do_run_again_if_lost(job, number, planned, selection, folder, kept_as)
-        _check_sealed(seal, folder, f"while {name} ran")
-        seal.add(folder)
+        _check_unchanged(manifest, folder, f"while {name} ran")
+        manifest.add(folder)
         best = "not validated" if run.best_quality is None else f"best {plan.quality.title} {run.best_quality:.4g}"
         breaks = "".join(f", continued from epoch {part.first_epoch} ({part.reason})" for part in run.continued)
         log.info("run %d of %d, %s: %.1f s, %s%s", number, len(names), name, run.process_s, best, breaks)
@@ -209,22 +209,22 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
     return experiment
 
 
-def _list_sealed(job: Job) -> list[Path]:
+def _list_fixed_files(job: Job) -> list[Path]:
     """Return what no run may change: the plan, and what the variants' programs are copied from."""
     variants = job.config.completed_variants
     measured = [variants[name] for name in job.config.measurement.all_variants()]
     return [job.folder / PLAN_FILE, *list_fixed(job.workload, measured)]
 
 
-def _check_sealed(seal: Seal, folder: Path, when: str) -> None:
-    """Check what was sealed.
+def _check_unchanged(manifest: Manifest, folder: Path, when: str) -> None:
+    """Check that nothing changed.
 
     Raises :class:`TamperedError` if anything was changed; the run in `folder` and one that was changed are then repeated.
     """
     try:
-        seal.check(when)
+        manifest.check(when)
     except TamperedError as error:
-        for spoilt in {folder, error.sealed} if error.sealed.parent == folder.parent else {folder}:
+        for spoilt in {folder, error.fixed} if error.fixed.parent == folder.parent else {folder}:
             shutil.rmtree(spoilt, ignore_errors=True)
         raise
 

@@ -10,36 +10,38 @@ from speedproof.util.errors import TamperedError
 
 # Of a file, in this order: size, time of change, inode and mode. No program can set the time of change, unlike that of writing.
 _State = tuple[int, int, int, int]
-# Of a larger file blocks are compared, and when it was written: a data set that a proof names is no minutes of reading.
+# Of a larger file, blocks and the time of writing are compared, since reading a whole data set takes minutes.
 _READ_WHOLE_BYTES = 2**22
 _BLOCKS, _BLOCK_BYTES = 16, 2**16
 
 
-class Seal:
+class Manifest:
     """Remembers the content of files and folders, and finds what differs from it later.
 
     Sizes, times and inodes are compared first; content is read again only of files in which those differ.
     """
 
     def __init__(self, paths: Iterable[Path] = ()) -> None:
-        """Seal these files and folders."""
+        """Record these files and folders."""
         self._files: dict[Path, dict[str, tuple[_State, bytes]]] = {}
         for path in paths:
             self.add(path)
 
     def add(self, path: Path) -> None:
-        """Seal one more file, or a folder with all that it holds; one that is missing must stay missing."""
+        """Record one more file, or a folder with all that it holds; one that is missing must stay missing."""
         self._files[path] = {name: (state, _digest(name, state)) for name, state in _list_states(path)}
 
     def find_changed(self) -> tuple[Path, Path] | None:
-        """Return the first file that was changed, added or removed, behind what was sealed; None if there is none."""
-        for path, sealed in self._files.items():
+        """Return the first file that was changed, added or removed, behind what was recorded; None if there is none."""
+        for path, recorded in self._files.items():
             now = dict(_list_states(path))
-            for name in now.keys() | sealed.keys():
-                if (changed := now.get(name) != (sealed[name][0] if name in sealed else None)) and name in now.keys() & sealed:
+            for name in now.keys() | recorded.keys():
+                if (
+                    changed := now.get(name) != (recorded[name][0] if name in recorded else None)
+                ) and name in now.keys() & recorded:
                     digest = _digest(name, now[name])
-                    changed = digest != sealed[name][1]
-                    sealed[name] = (now[name], sealed[name][1])  # touched alone: not read again
+                    changed = digest != recorded[name][1]
+                    recorded[name] = (now[name], recorded[name][1])  # touched alone: not read again
                 if changed:
                     return path, Path(name)
         return None

@@ -113,7 +113,7 @@ def providing_marks(traced_by_torch: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def taking_marks(folder: Path) -> Iterator[Path]:
-    """Yield the folder that a program is told to leave its marks in; they go to `folder` when it has ended.
+    """Yield the folder for a program's marks; they go to `folder` when the program has ended.
 
     It is new and of the same form in every run, so it does not show which run this is, nor where results lie.
     """

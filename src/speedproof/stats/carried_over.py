@@ -132,7 +132,7 @@ def _accounts_for(speedup: float, first_s: float, others_s: Sequence[float]) -> 
 
 
 def _check_caches(own: _Lives, speedup: float, faster: bool) -> list[Objection]:
-    """Object if compile caches account for the gain: to compile is no part of steady epochs, and a condition of a process."""
+    """Object if compile caches account for the gain: it blocks for steady epochs, which do not compile."""
     if not (own.warm_up.kept_caches and faster and _accounts_for(speedup, own.warm_up_s, own.runs_s)):
         return []
     steady = own.of_epochs and min(run.run.epochs for run in own.runs) >= _LEAST_EPOCHS

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CONFIDENCE = 0.99  # one-sided
 # By how much unreported time may change a log ratio: as much as two variants may differ that are called equivalent, or a tenth
-# of it. In records/2026-11-25-h200-tutorial-pair 2 ms an epoch make 315 of 354 times as fast (2 % of the log ratio), of two
+# of it. In records/2026-11-25-h200-tutorial-pair 2 ms per epoch turn 354× into 315× (2 % of the log ratio), of two
 # programs that are honest.
 _TOLERANCE, _SHARE = 0.02, 0.1
 # If it is not significant, it is too noisy to support a report from here on, and if it is half of what that claims. Between

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from speedproof.stats.ratio_checks import Examined
 
 _CONFIDENCE = 0.99  # one-sided
-# Programs may print one iteration of ten: what is printed then stands for the rest, and its sum for nothing.
+# If programs print one iteration of ten, the sum of what they print means nothing. So it counts only if it is most of the time.
 _COVERS = 0.5
 # Of different numbers of epochs an epoch is not the same work: the whole has to show at least so much of the gain.
 _SUPPORTS = 0.5

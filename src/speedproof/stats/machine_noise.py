@@ -85,7 +85,7 @@ class _GpuClocks:
 def _find_held_gpu(examined: "Examined") -> Iterator[Objection]:
     """Yield that the GPU's clocks were held down in the runs of one variant more than in the other's.
 
-    It blocks if heat did so and the lower clock explains the gain. A power cap is no reason to block: a program that draws more
+    It blocks if heat did so and the lower clock explains the gain. A power cap does not block: a program that draws more
     power is held down more, on any such GPU.
     """
     if not METRICS[examined.metric].lower_is_better:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 # By how much a warm-up of an honest program is longer than its timed runs: a first run finds cold caches. With its packages
 # dropped from the page cache a process took, on two cores with a load of 5: Python 0.06 s of 0.06 s, numpy 0.29 s of 0.19 s,
 # pandas 1.13 s of 0.84 s, torch 4.31 s of 3.03 s. So half of the time, or half a second of a process, is tolerated.
-# The shortest of several epochs finds all that warm: 0.15 is twice what those of honest programs differ on a busy machine.
+# The shortest of several epochs finds all that warm. With 0.15 no one of 24 honest proofs (matrix products, sleeps; 10
+# to 30 ms) beside other work on two cores had an objection, though one warm-up was 80 % longer: its timed runs varied, too.
 _TOLERATED, _TOLERATED_PROCESS_S, _TOLERATED_EPOCH = 0.5, 0.5, 0.15
 _SPREADS = 3  # of the timed runs, the longest less the shortest: a busy machine delays a warm-up as it does them
 # Of a gain so much is not there in the warm-up; the rest is noise. A process' first run also compiles what later ones find

@@ -72,10 +72,10 @@ class RecordError(SpeedproofError):
 class TamperedError(RecordError):
     """A program changed what its outcome rests on: sources, or the files of runs that ended."""
 
-    def __init__(self, text: object = "", sealed: Path = Path(), file: Path = Path()) -> None:
-        """Take the line, what had been sealed, and which file of it was changed."""
+    def __init__(self, text: object = "", fixed: Path = Path(), file: Path = Path()) -> None:
+        """Take the line, what was to stay as it was, and which file of it was changed."""
         super().__init__(text)
-        self.sealed, self.file = sealed, file
+        self.fixed, self.file = fixed, file
 
 
 class StorageError(SpeedproofError):

@@ -4,9 +4,11 @@ It is started by its path, as a process of its own, and knows the standard libra
 own when their parents die, whatever process group or session they made for themselves, so it finds and ends them all: when
 the program ends, and when the other end of the socket FD closes, as it does in whatever way the experiment ends. Until then it
 sleeps. NAME, if not empty, is the variable that tells the program when it was launched; PIPE, if not empty, a named pipe that
-is removed if the experiment ends first, since nobody else would. When the program has ended, this writes into the socket when
-it began and ended, how many processes it left running, when the others were gone, and what all that ended had used
-(:func:`add_usage`), and ends as the program did, by the same signal if by one.
+is removed if the experiment ends first, since nobody else would.
+
+When the program has ended, this writes a line into the socket: when the program began and ended, how many processes it left
+running, when the last one was gone, and what they used (:func:`add_usage`). Then it ends as the program did, by the same
+signal if by one.
 
 Each run waits for its start: what is imported is little, and `pathlib`, a third of it, is not.
 """

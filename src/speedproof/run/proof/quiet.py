@@ -14,7 +14,7 @@ from speedproof.util.numbers import format_count, format_value
 
 # The system counts in ticks of 10 ms: two cores have 40 of them in the first look, which costs each round that much.
 _FIRST_LOOK_S, _LOOK_S = 0.2, 1.0
-_LEAST_S = 0.5  # of less time, what other programs took is not told
+_LEAST_S = 0.5  # over a shorter time, what other programs took is not reported
 
 
 def describe_machine(load: float | None, before: Counters, on_gpu: Sequence[str] | None, waits: bool) -> str:

@@ -27,7 +27,7 @@ from speedproof.run.nsys_runs import traced_command
 from speedproof.run.outside_watch import FIRST_WALK_S, find_changes
 from speedproof.run.private_folders import keep_caches
 from speedproof.run.process import last_words, list_allowed, read_end
-from speedproof.run.program import Task, Watched, describe_cut, describe_left, list_own_places, watch_program
+from speedproof.run.program import describe_cut, describe_left
 from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
 from speedproof.run.proof.plausible_times import check_total
 from speedproof.run.proof.request import ProofRequest
@@ -35,7 +35,8 @@ from speedproof.run.quality_command import find_judge, measure_quality
 from speedproof.run.read_marks import Marks, read_marks
 from speedproof.run.read_progress import read_progress
 from speedproof.run.run_experiment import list_variables
-from speedproof.run.tampering import Seal
+from speedproof.run.tampering import Manifest
+from speedproof.run.watched_program import Task, Watched, list_own_places, watch_program
 from speedproof.run.working_folder import list_fixed, working_folder
 from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import RecordError, SpeedproofError, TrainingError
@@ -100,14 +101,14 @@ def warm_up(
         if variant.kept_caches is not None:  # of an earlier warm-up
             shutil.rmtree(variant.kept_caches, ignore_errors=True)
     unwatched = _walk_first(config, workload)
-    seal = Seal(list_fixed(workload, config.completed_variants.values()))
+    manifest = Manifest(list_fixed(workload, config.completed_variants.values()))
     # The first variant last: what it leaves for others, they do not find in their warm-ups.
     for name in reversed(config.measurement.variants):
         begin(f"warm-up: {name.upper()} running")
         tried[name] = _try_variant(config, workload, name, out / "warm-up", request)
         if (kept := config.completed_variants[name].kept_caches) is not None:
-            seal.add(Path(kept))
-        seal.check(f"in the warm-up of {config.completed_variants[name].title}")
+            manifest.add(Path(kept))
+        manifest.check(f"in the warm-up of {config.completed_variants[name].title}")
     tried = {name: tried[name] for name in config.measurement.variants}
     watched_s = {}
     for name in tried if request.blind else []:
