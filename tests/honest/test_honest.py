@@ -6,13 +6,13 @@ import pytest
 
 from tests.adversary.ahead import Ahead, group_trials
 from tests.adversary.seeds import choose_seeds
-from tests.honest.honest_kinds import HONEST, examine
+from tests.honest.honest_kinds import HONEST, examine_again
 from tests.support import require
 
 
 @pytest.fixture(scope="session")
 def examined_ahead():
-    trials = Ahead(lambda honest: examine(honest) if is_runnable(honest) else None)
+    trials = Ahead(lambda honest: examine_again(honest) if is_runnable(honest) else None)
     yield trials
     trials.stop()
 
