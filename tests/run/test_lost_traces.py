@@ -44,8 +44,9 @@ def test_a_run_whose_trace_was_lost_is_done_again(job_under, failure, caplog):
     assert "running it again" in caplog.text
 
 
-def test_a_trace_without_ranges_is_lost_too_and_leaves_no_run_that_counts_as_whole(job_under, caplog):
-    job, conditions = job_under(LOST_RANGES, times=TRIES, trains=True)
+def test_a_trace_without_ranges_is_lost_too_and_leaves_no_run_that_counts_as_whole(job_under, caplog, monkeypatch):
+    monkeypatch.setattr("speedproof.run.run_experiment.TRIES", 2)  # each trains, seconds
+    job, conditions = job_under(LOST_RANGES, times=2, trains=True)
     with pytest.raises(LostTraceError, match="holds no ranges"):
         run_experiment(job, conditions)
     assert "running it again" in caplog.text

@@ -63,7 +63,7 @@ def check_out(folder: Path, *settings: str) -> Checkout:
     for part in PARTS:
         source = ROOT / part
         if source.is_dir():
-            shutil.copytree(source, sources / part, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, sources / part)
         else:
             sources.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, sources / part)
