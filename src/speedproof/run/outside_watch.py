@@ -138,8 +138,8 @@ def find_changes(packages: Sequence[str], since_ns: int, leave_out: Collection[P
     held = _list_held(places) if found else set()
     found = [name for name in found if _name_entry(name, places) not in held and not _is_our_output(name)]
     code = [name for name in found if name.endswith(_CODE_SUFFIXES) and any(name.startswith(f"{one}/") for one in packages)]
-    shown = ([shorten_home(name) for name in names] for names in (found, code, unfinished))
-    return Changes(*shown, created=watch.select_created(found))
+    files, code, unfinished = ([shorten_home(name) for name in names] for names in (found, code, unfinished))
+    return Changes(files, code, unfinished, watch.select_created(found))
 
 
 def _list_held(places: Sequence[str]) -> set[str]:
@@ -183,9 +183,9 @@ def _watch_of(places: tuple[str, ...]) -> OutsideWatch:
 
 
 def list_shared_places(packages: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what is watched: folders that are there and this user can write to."""
-    named = [environ.get(name, "") for name in ("HF_HOME", "TORCH_HOME", "XDG_CACHE_HOME", "TMPDIR", "HOME")]
-    places = dict.fromkeys(os.path.realpath(place) for place in ["/dev/shm", "/var/tmp", *packages, "/tmp", *named] if place)
+    """Return what is watched: folders that are there and this user can write to; last /tmp, which may be large."""
+    named = [environ.get(name, "") for name in ("HF_HOME", "TORCH_HOME", "XDG_CACHE_HOME", "HOME", "TMPDIR")]
+    places = dict.fromkeys(os.path.realpath(place) for place in ["/dev/shm", "/var/tmp", *packages, *named, "/tmp"] if place)
     return tuple(place for place in places if place != "/" and _is_writable_folder(place))
 
 
