@@ -52,7 +52,7 @@ def test_what_it_never_ran_without_is_a_condition_of_a_slower_reference():
     assert objection == (
         "may be slowed",
         False,
-        "A did not run without what another command changed in ~/.bashrc (--isolate does)",
+        "A was only run with ~/.bashrc as another command left it; --isolate drops such changes",
     )
     assert check_slowed(examine(reference, runs([2.5] * 4, process_s=2.5))) == []
 

@@ -116,7 +116,7 @@ def _slowed(one: Objection, whose: str) -> str:
 
 
 def _may_be_slowed(one: Objection, whose: str) -> str:
-    return f"{whose} did not run without what another command changed in {_list_names(one.names)} (--isolate does)"
+    return f"{whose} was only run with {_list_names(one.names)} as another command left it; --isolate drops such changes"
 
 
 def _watched_run_differs(one: Objection, whose: str) -> str:

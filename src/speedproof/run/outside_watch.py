@@ -101,7 +101,7 @@ class OutsideWatch:
                 if known is not None:
                     self._remembered -= len(known.files)
                 listed = self._list(path, changed_ns)
-                if known is not None:
+                if known is not None and self._remembered < _MOST_FILES:  # else the older list may lack some
                     self._appeared |= {*listed.folders, *listed.files} - {*known.folders, *known.files}
                 known = self._known[path] = listed
         except OSError:

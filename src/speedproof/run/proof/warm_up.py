@@ -107,29 +107,21 @@ def warm_up(
     """
     if request.isolate:
         require_isolation()
-    tried, setting = {}, _Setting(config, workload, request, out / "warm-up")
+    setting = _Setting(config, workload, request, out / "warm-up")
     for variant in config.completed_variants.values():
         if variant.kept_caches is not None:  # of an earlier warm-up
             shutil.rmtree(variant.kept_caches, ignore_errors=True)
     unwatched = _walk_first(config, workload)
     manifest = Manifest(list_fixed(workload, config.completed_variants.values()))
-    # The first variant last: what it leaves for others, they do not find in their warm-ups.
-    for name in reversed(config.measurement.variants):
-        begin(f"warm-up: {name.upper()} running")
-        tried[name] = _try_variant(setting, name)
-        if (kept := config.completed_variants[name].kept_caches) is not None:
-            manifest.add(Path(kept))
-        manifest.check(f"in the warm-up of {config.completed_variants[name].title}")
-    tried = {name: tried[name] for name in config.measurement.variants}
+    tried = _try_all(setting, manifest, begin)
+    marked = all(one.marked for one in tried.values())
+    named = request.named_reading() or request.reading("marks" if marked else "process")
+    without = _run_without_left(setting, named, tried, begin)
+    manifest.check("in one more run of the first command")
     watched_s = {}
     for name in tried if request.blind else []:
         begin(f"warm-up: {name.upper()} running once more, watched")
         watched_s[name] = _try_variant(setting, name).process_s
-    named = request.named_reading()
-    if named is None:
-        named = request.reading("marks" if all(one.marked for one in tried.values()) else "process")
-    without = _run_without_left(setting, named, tried, begin)
-    manifest.check("in the warm-up")
     if request.profiled:
         for name in tried:
             begin(f"warm-up: {name.upper()} under the profiler")
@@ -146,6 +138,20 @@ def warm_up(
         for name, one in tried.items()
     }
     return WarmUp(named, epochs, units, arrivals, process_s, joined, copy_s, observed, unwatched)
+
+
+def _try_all(setting: _Setting, manifest: Manifest, begin: Callable[[str], None]) -> dict[str, _Tried]:
+    """Run each variant once, and check after each that nothing fixed was changed; the caches that it left are from then on."""
+    names, variants = setting.config.measurement.variants, setting.config.completed_variants
+    tried = {}
+    # The first variant last: what it leaves for others, they do not find in their warm-ups.
+    for name in reversed(names):
+        begin(f"warm-up: {name.upper()} running")
+        tried[name] = _try_variant(setting, name)
+        if (kept := variants[name].kept_caches) is not None:
+            manifest.add(Path(kept))
+        manifest.check(f"in the warm-up of {variants[name].title}")
+    return {name: tried[name] for name in names}
 
 
 def _name_kept(observed: WarmUpObserved) -> WarmUpObserved:
