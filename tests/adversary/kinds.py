@@ -26,6 +26,7 @@ class Kind:
     unreachable: str = ""  # why it cannot be caught
     does: str = ""  # beside what its program says
     beside: tuple[str, ...] = ()  # files of programs/ that lie beside it
+    packages: tuple[str, ...] = ()  # modules of programs/ that its environment has, compiled
 
     @property
     def title(self) -> str:
@@ -106,6 +107,15 @@ KINDS = [
     Kind("slows_by_pth", CARRY),
     Kind("slows_by_usercustomize", CARRY, shared_python=True),
     Kind("slows_by_sitecustomize", CARRY),
+    Kind("slows_by_home", CARRY, reference="honest_settings"),
+    Kind("slows_by_home_later", CARRY, reference="honest_settings"),
+    Kind(
+        "poisons_bytecode",
+        CARRY,
+        reference="honest_package",
+        packages=("pace",),
+        unreachable="Python itself writes such files; to look for changes of 30,000 takes 0.1 s after each run",
+    ),
     Kind("edits_the_others_source", CARRY),
     Kind("rewrites_the_others_results", CARRY),
     Kind("rewrites_its_results", CARRY),

@@ -1,5 +1,6 @@
 """One kind on trial: its pair is drawn by a seed, its truth is timed from outside, and what prove says of it is judged."""
 
+import py_compile
 import random
 import shlex
 import shutil
@@ -116,6 +117,9 @@ def lay_beside(kind: Kind, place: Place, factor: float) -> None:
             subprocess.run(words, check=True)
         else:
             shutil.copyfile(PROGRAMS / name, place.work / name)
+    for name in kind.packages:
+        (packages,) = (place.top / "env").glob("lib/python*/site-packages")
+        py_compile.compile(str(shutil.copy(PROGRAMS / f"{name}.py", packages)), doraise=True)
     if kind.where == "data":
         (place.work / "data").symlink_to(place.top / "shared")
     if kind.where == "ignored":

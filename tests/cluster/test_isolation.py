@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from speedproof.cluster import isolation
-from speedproof.cluster.isolation import check_isolation, isolated_command, require_isolation
+from speedproof.cluster.isolation import can_hide, check_isolation, isolated_command, require_isolation
 from speedproof.util.errors import ConfigError
 
 
@@ -36,6 +36,26 @@ def test_an_overlay_may_hide_the_folder_that_the_overlays_lie_in(tmp_path, needs
     )
     assert "a\n" in done.stdout and "b\n" in done.stdout, done.stderr
     assert not (tmp_path / "outer/a").exists() and not (tmp_path / "other/b").exists()
+
+
+def test_an_isolated_program_does_not_see_what_is_hidden_and_it_stays(tmp_path, needs_isolation):
+    home, top = tmp_path / "home", tmp_path / "top"
+    (home / "left/deep").mkdir(parents=True)
+    (home / "run").mkdir()
+    top.mkdir()
+    for name in ("left/deep/file", "settings with space", "own", "run/kept"):
+        (home / name).write_text(name)
+    hidden = [str(home / "left"), str(home / "settings with space"), str(home / "run/kept"), str(tmp_path / "elsewhere")]
+    command = isolated_command(["find", str(home), "-type", "f"], top, [str(home)], [home / "run"], hidden)
+    done = subprocess.run(command, capture_output=True, text=True)
+    # What lies in a folder that is kept is on the disk itself: there nothing may be deleted, so it is seen.
+    assert sorted(done.stdout.split("\n")[:-1]) == [str(home / "own"), str(home / "run/kept")], done.stderr
+    assert (home / "left/deep/file").is_file() and (home / "settings with space").is_file() and (home / "run/kept").is_file()
+
+
+def test_what_lies_on_a_disk_below_an_overlaid_folder_cannot_be_hidden(monkeypatch):
+    monkeypatch.setattr(isolation, "_list_mounts", lambda: ["/", "/dev", "/dev/shm", "/proc"])
+    assert can_hide("/dev/shm/x", ["/dev/shm"]) and not can_hide("/dev/shm/x", ["/dev"]) and can_hide("/dev/x", ["/dev"])
 
 
 def test_an_isolated_program_is_of_the_same_user(tmp_path, needs_isolation, monkeypatch):

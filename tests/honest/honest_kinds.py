@@ -48,6 +48,7 @@ HONEST = [
             "ranks",
             "rounds",
             "keeps_a_cache",
+            "shares_a_cache",
             "leaves_a_log",
             "writes_checkpoints",
             "talks",

@@ -120,6 +120,30 @@ def test_a_file_that_is_written_in_place_and_dated_back_is_found(tmp_path):
     assert watch.find_changed(since_ns, [], 0) == ([], [str(tmp_path)])  # no time at all
 
 
+def test_what_was_created_is_told_from_what_was_changed(tmp_path):
+    for name in ("known", "empty"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "known/changed").touch()
+    (tmp_path / "known/replaced").touch()
+    watch = OutsideWatch((str(tmp_path),), os.geteuid())
+    watch.find_changed(time.time_ns(), [], 5)
+    time.sleep(0.05)
+    since_ns = time.time_ns()
+    (tmp_path / "known/changed").write_text("1")
+    (tmp_path / "known/other").touch()
+    (tmp_path / "known/other").replace(tmp_path / "known/replaced")
+    (tmp_path / "empty/created").touch()
+    (tmp_path / "new/deep").mkdir(parents=True)
+    (tmp_path / "new/deep/1").touch()
+    (tmp_path / "new/2").touch()
+    found, _ = watch.find_changed(since_ns, [], 5)
+    names = ["empty/created", "known/changed", "known/replaced", "new/2", "new/deep/1"]
+    assert found == [str(tmp_path / name) for name in names]
+    assert watch.select_created(found) == [str(tmp_path / "empty/created"), str(tmp_path / "new")]
+    watch.find_changed(since_ns, [], 5)
+    assert watch.select_created(found) == []  # by now all of it is known
+
+
 def test_an_isolated_run_finds_nothing_of_the_warm_up(folder, needs_isolation):
     _, found = prove("sleep 0.2", f"sh cached.sh 0.2 {folder.parent}/home/result", "--isolate")
     assert without_machine(found["objections"]) == [] and 0.5 < found["ratio"] < 2  # the file would make it 10

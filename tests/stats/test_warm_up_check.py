@@ -9,12 +9,12 @@ import pytest
 from speedproof.report.objection_phrases import describe_objection
 from speedproof.results.observations import Observations, WarmUpObserved
 from speedproof.stats.ratio_checks import Examined
-from speedproof.stats.warm_up_check import check_warm_up, check_watched, predict_run, warm_up_excess_s
+from speedproof.stats.warm_up_check import check_slower_later, check_warm_up, check_watched, predict_run, warm_up_excess_s
 
 
-def runs(timed_s, epoch_s=0.1, **warm_up):
-    """Runs of a variant, whose warm-up took so long."""
-    observed = Observations(warm_up=WarmUpObserved(**warm_up) if warm_up else None)
+def runs(timed_s, epoch_s=0.1, typical_s=None, **warm_up):
+    """Runs of a variant, whose warm-up took so long, a typical epoch of it `typical_s`."""
+    observed = Observations(warm_up=WarmUpObserved(epoch_s=typical_s, **warm_up) if warm_up else None)
     epochs = pd.DataFrame({"epoch": [1, 2, 3], "train_s": [epoch_s] * 3})
     return [
         SimpleNamespace(run=SimpleNamespace(observed=observed, process_s=one, continued=[]), epochs=epochs) for one in timed_s
@@ -74,6 +74,50 @@ def test_epochs_are_compared_by_the_shortest_of_the_warm_up():
 def test_honest_programs_are_not_accused(reference, candidate):
     assert check_warm_up(examine(reference, candidate)) == []
     assert check_watched(examine(reference, candidate)) == []
+
+
+@pytest.mark.parametrize(
+    ("reference_s", "candidate_s", "slower", "said"),
+    [
+        (1.9, 0.9, "a", "A ran 0.900 s in the warm-up and 1.90 s when timed"),
+        (0.9, 1.9, "b", "B ran 0.900 s in the warm-up and 1.90 s when timed"),  # what is said of it is not so, either
+    ],
+)
+def test_a_variant_that_is_slower_in_timed_runs_only_is_inconclusive(reference_s, candidate_s, slower, said):
+    found = check_slower_later(examine(runs([reference_s] * 4, process_s=0.9), runs([candidate_s] * 4, process_s=0.9)))
+    assert say(found) == [("warm-up differs", True, said)] and found[0].variant == slower
+
+
+def test_typical_epochs_are_compared_if_both_have_some():
+    reference = runs([1.0] * 4, epoch_s=0.2, typical_s=0.1, process_s=1.0)
+    candidate = runs([1.0] * 4, epoch_s=0.1, typical_s=0.1, process_s=1.0)
+    assert say(check_slower_later(examine(reference, candidate, "training_epoch_s"))) == [
+        ("warm-up differs", True, "an epoch of A took 0.100 s in the warm-up and 0.200 s when timed")
+    ]
+    assert check_slower_later(examine(reference, candidate)) == []  # its processes took as long as before
+    # Epochs get longer from the first on, as where data grow: the shortest is not what a typical one is compared with.
+    growing = runs([1.0] * 4, epoch_s=0.2, typical_s=0.2, shortest_epoch_s=0.1, process_s=1.0)
+    assert check_slower_later(examine(growing, candidate, "training_epoch_s")) == []
+
+
+def test_of_more_than_four_runs_one_may_have_come_before_what_slows_the_others():
+    candidate = runs([0.9] * 5, process_s=0.9)
+    assert len(check_slower_later(examine(runs([0.9, 1.9, 1.9, 1.9, 1.9], process_s=0.9), candidate))) == 1
+    assert check_slower_later(examine(runs([0.9, 1.4, 1.9, 1.9, 1.9], process_s=0.9), candidate)) == []
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate"),
+    [
+        (runs([1.9] * 4, process_s=1.5), runs([0.9] * 4, process_s=0.9)),  # 0.4 s of a gain of 1 s
+        (runs([1.0] * 4, process_s=0.88), runs([0.9] * 4, process_s=0.9)),  # 14 % longer
+        (runs([1.9, 1.9, 2.5, 1.9], process_s=0.9), runs([0.9] * 4, process_s=0.9)),  # they differ by 0.6 s
+        (runs([1.8] * 4, process_s=0.9), runs([1.0] * 4, process_s=0.5)),  # the machine is half as fast since then
+        (runs([1.9] * 4), runs([0.9] * 4)),  # a record of before it was written
+    ],
+)
+def test_a_slower_variant_may_take_longer_than_its_warm_up_by_what_honest_ones_do(reference, candidate):
+    assert check_slower_later(examine(reference, candidate)) == []
 
 
 def test_between_which_lengths_a_watched_run_goes_unnoticed():

@@ -16,19 +16,23 @@ from speedproof.util.errors import ConfigError
 FAILED_STATUS = 193  # of the set-up; a program's own status is passed on
 ADVICE = "allow user namespaces (as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0), or leave --isolate out"
 # Words of sh: user and group, a folder to work in, the number of folders that are overlaid; of each its path, how many paths in
-# it are kept, and these; then the folders once more, and a command. Overlays are made aside and put in place at last, since one
-# may hide the folder to work in. Names of folders stand in no option of mount, which would split them.
+# it are hidden, and these, how many are kept, and these; then the folders once more, and a command. Overlays are made aside and
+# put in place at last, since one may hide the folder to work in. Names of folders stand in no option of mount, which would
+# split them. What is hidden is deleted before anything is mounted on the overlay, so that no file on a disk can be deleted.
 _SCRIPT = f"""
 set -e; trap 'exit {FAILED_STATUS}' EXIT
 user=$1 group=$2 top=$3 over=$4; shift 4
 mount -t tmpfs -o mode=0700 speedproof "$top"
 at=0
 while [ $at -lt $over ]; do
-  folder=$1 kept=$2; shift 2
+  folder=$1; shift
   mkdir "$top/lower$at" "$top/upper$at" "$top/work$at" "$top/made$at"; chmod --reference="$folder" "$top/upper$at"
   mount --rbind "$folder" "$top/lower$at"
   options="lowerdir=$top/lower$at,upperdir=$top/upper$at,workdir=$top/work$at,userxattr"
   mount -t overlay -o "$options" speedproof "$top/made$at"
+  hidden=$1; shift
+  while [ $hidden -gt 0 ]; do rm -rf -- "$top/made$at/$1"; shift; hidden=$((hidden - 1)); done
+  kept=$1; shift
   while [ $kept -gt 0 ]; do mount --rbind "$folder/$1" "$top/made$at/$1"; shift; kept=$((kept - 1)); done
   at=$((at + 1))
 done
@@ -39,10 +43,12 @@ exec unshare --user --map-user="$user" --map-group="$group" -- "$@"
 """
 
 
-def isolated_command(command: Sequence[str], top: Path, folders: Iterable[str], kept: Iterable[Path]) -> list[str]:
+def isolated_command(
+    command: Sequence[str], top: Path, folders: Iterable[str], kept: Iterable[Path], hidden: Sequence[str] = ()
+) -> list[str]:
     """Return a command that changes nothing in `folders` but for what lies in those that are `kept`, and on other disks.
 
-    `top` is an empty folder, which is needed while it runs.
+    It does not see what is `hidden` there, by real paths. `top` is an empty folder, which is needed while it runs.
     """
     overlaid = sorted(
         _outermost(folders), key=lambda folder: _is_within(os.path.realpath(top), folder)
@@ -51,9 +57,20 @@ def isolated_command(command: Sequence[str], top: Path, folders: Iterable[str], 
     own = _outermost([*map(str, kept), *mounted])
     words = [str(os.geteuid()), str(os.getegid()), str(top), str(len(overlaid))]
     for folder in overlaid:
-        inside = [os.path.relpath(path, folder) for path in own if _is_within(path, folder)]
-        words += [folder, str(len(inside)), *inside]
+        words.append(folder)
+        for paths in (hidden, own):
+            inside = [os.path.relpath(path, folder) for path in paths if _is_within(path, folder)]
+            words += [str(len(inside)), *inside]
     return ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", _SCRIPT, "sh", *words, *overlaid, *command]
+
+
+def can_hide(path: str, folders: Iterable[str]) -> bool:
+    """Return whether a program with overlays over `folders` can run without a path: not if another disk is mounted between."""
+    overlaid = _outermost(folders)
+    return not any(
+        _is_within(path, mount) and any(_is_within(mount, folder) and mount != folder for folder in overlaid)
+        for mount in _list_mounts()
+    )
 
 
 def explain_no_isolation() -> str:

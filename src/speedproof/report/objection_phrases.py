@@ -107,6 +107,18 @@ def _warm_up_differs(one: Objection, whose: str) -> str:
     return f"{ran} {before} in the warm-up and {timed} when timed"
 
 
+def _slowed(one: Objection, whose: str) -> str:
+    what = "epoch" if "timed_epoch_s" in one.values else "process"
+    with_s, without_s = _format_values(one, "s", f"timed_{what}_s", f"without_{what}_s")
+    took = f"an epoch of {whose} takes" if what == "epoch" else f"{whose} takes"
+    left = f"{took} {with_s} with {_list_names(one.names)}, which another command leaves, and {without_s} without"
+    return f"{left}; delete that first, then prove again with --isolate"
+
+
+def _may_be_slowed(one: Objection, whose: str) -> str:
+    return f"{whose} was only run with {_list_names(one.names)} as another command left it; --isolate drops such changes"
+
+
 def _watched_run_differs(one: Objection, whose: str) -> str:
     watched, between = _read_watched(one)
     return f"{whose} behaves differently when it is watched: it ran {watched}, where its blind runs predict {between}"
@@ -205,6 +217,8 @@ _PHRASES: dict[ObjectionKind, Callable[[Objection, str], str]] = {
     "outside": _outside,
     "direction": _direction,
     "warm-up differs": _warm_up_differs,
+    "slowed": _slowed,
+    "may be slowed": _may_be_slowed,
     "watched run differs": _watched_run_differs,
     "watched run": _watched_run,
     "carried over": _carried_over,

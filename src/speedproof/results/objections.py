@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 ObjectionKind = Literal[
     "left processes",
     "clocks", "unsupported", "outside", "direction",
-    "warm-up differs", "watched run differs", "watched run",
+    "warm-up differs", "watched run differs", "watched run", "slowed", "may be slowed",
     "carried over", "warm caches", "changed packages", "changed links",
     "cores", "bytes read", "gpus",
     "noise", "busy machine", "shared gpu", "stolen time", "cpu quota", "heat", "gpu clocks", "gpu still busy",

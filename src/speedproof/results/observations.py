@@ -35,6 +35,12 @@ class WarmUpObserved(BaseModel):
     changed: list[str] = []  # files that later runs see
     changed_code: list[str] = []  # of these, modules of the interpreter's packages
     kept_caches: Count = 0  # files of compile caches that each run finds as the warm-up left them
+    # Of the first variant, if warm-ups of others created files elsewhere: one more run that did not see them, just before the
+    # timed ones.
+    without_s: Duration | None = None  # the process of that run; None: there was none
+    without_epoch_s: Duration | None = None  # its typical epoch; None: it reports no epochs
+    hidden: list[str] = []  # what it did not see
+    not_hidden: list[str] = []  # what others' warm-ups changed that was there before, so that nothing can be run without it
 
 
 class MachineLoad(BaseModel):

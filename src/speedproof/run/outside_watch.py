@@ -39,6 +39,7 @@ class Changes:
     files: list[str] = field(default_factory=list)  # sorted
     code: list[str] = field(default_factory=list)  # of the interpreter's packages
     unwatched: list[str] = field(default_factory=list)  # folders that are too large to be walked whole
+    created: list[str] = field(default_factory=list)  # files and folders that were not there before, by real paths
 
 
 @dataclass
@@ -54,12 +55,14 @@ class OutsideWatch:
     def __init__(self, places: Sequence[str], user: int) -> None:
         self._places, self._user = places, user
         self._known: dict[str, _Folder] = {}
+        self._appeared: set[str] = set()  # entries that known folders had got at the last walk
         self._remembered = 0
 
     def find_changed(self, since_ns: int, leave_out: Collection[str], limit_s: float = WALK_S) -> tuple[list[str], list[str]]:
         """Return the files of this user that were changed since, and the places that a walk of `limit_s` does not finish."""
         until_s = time.perf_counter() + limit_s
         since_ns -= _TICK_NS
+        self._appeared = set()
         found: list[str] = []
         quiet: list[str] = []  # files of deeper folders in which none came or went: only written in place, if at all
         queue = deque((place, place, 0) for place in self._places)  # what lies higher comes first, whatever place it is of
@@ -81,6 +84,14 @@ class OutsideWatch:
             found += [name] if self._is_changed(name, since_ns) else []
         return sorted(name for name in found if name not in leave_out), sorted({place for _, place, _ in queue})
 
+    def select_created(self, names: Collection[str]) -> list[str]:
+        """Return which of these files were not there at the walk before the last; for those of a new folder, the folder."""
+        found = set()
+        for name in names:
+            new = [path for path in (name, *map(str, Path(name).parents)) if path in self._appeared]
+            found.update(new[-1:])  # the outermost
+        return sorted(found)
+
     def _look(self, path: str, since_ns: int) -> tuple[_Folder | None, bool]:
         """Return what a folder holds, and whether entries of it came or went since; nothing of a folder that is closed."""
         try:
@@ -89,8 +100,10 @@ class OutsideWatch:
             if known is None or known.changed_ns != changed_ns:
                 if known is not None:
                     self._remembered -= len(known.files)
-                known = self._list(path, changed_ns)
-                self._known[path] = known
+                listed = self._list(path, changed_ns)
+                if known is not None and self._remembered < _MOST_FILES:  # else the older list may lack some
+                    self._appeared |= {*listed.folders, *listed.files} - {*known.folders, *known.files}
+                known = self._known[path] = listed
         except OSError:
             return None, False
         return known, changed_ns >= since_ns
@@ -120,11 +133,13 @@ def find_changes(packages: Sequence[str], since_ns: int, leave_out: Collection[P
     """Return what was changed since a moment in the places that later runs see; `packages` are folders of an interpreter."""
     places = list_shared_places(packages, os.environ)
     own = {str(path) for path in leave_out} | {str(path.resolve()) for path in leave_out}
-    found, unfinished = _watch_of(places).find_changed(since_ns, own, limit_s)
+    watch = _watch_of(places)
+    found, unfinished = watch.find_changed(since_ns, own, limit_s)
     held = _list_held(places) if found else set()
     found = [name for name in found if _name_entry(name, places) not in held and not _is_our_output(name)]
     code = [name for name in found if name.endswith(_CODE_SUFFIXES) and any(name.startswith(f"{one}/") for one in packages)]
-    return Changes(*([_shorten_home(name) for name in names] for names in (found, code, unfinished)))
+    files, code, unfinished = ([shorten_home(name) for name in names] for names in (found, code, unfinished))
+    return Changes(files, code, unfinished, watch.select_created(found))
 
 
 def _list_held(places: Sequence[str]) -> set[str]:
@@ -168,9 +183,9 @@ def _watch_of(places: tuple[str, ...]) -> OutsideWatch:
 
 
 def list_shared_places(packages: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what is watched: folders that are there and this user can write to."""
-    named = [environ.get(name, "") for name in ("HF_HOME", "TORCH_HOME", "XDG_CACHE_HOME", "TMPDIR", "HOME")]
-    places = dict.fromkeys(os.path.realpath(place) for place in ["/dev/shm", "/var/tmp", *packages, "/tmp", *named] if place)
+    """Return what is watched: folders that are there and this user can write to; last /tmp, which may be large."""
+    named = [environ.get(name, "") for name in ("HF_HOME", "TORCH_HOME", "XDG_CACHE_HOME", "HOME", "TMPDIR")]
+    places = dict.fromkeys(os.path.realpath(place) for place in ["/dev/shm", "/var/tmp", *packages, *named, "/tmp"] if place)
     return tuple(place for place in places if place != "/" and _is_writable_folder(place))
 
 
@@ -178,6 +193,7 @@ def _is_writable_folder(place: str) -> bool:
     return Path(place).is_dir() and os.access(place, os.W_OK)
 
 
-def _shorten_home(name: str) -> str:
+def shorten_home(name: str) -> str:
+    """Return a path with ~ for the home folder."""
     home = os.path.realpath(Path.home())
     return f"~{name.removeprefix(home)}" if home != "/" and f"{name}/".startswith(f"{home}/") else name

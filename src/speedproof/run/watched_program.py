@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from speedproof.results.run_record import (
 )
 from speedproof.run.command_words import enter_image
 from speedproof.run.marks_pipe import timing_marks
-from speedproof.run.outside_watch import Changes, find_changes, list_shared_places
+from speedproof.run.outside_watch import Changes, find_changes, list_shared_places, shorten_home
 from speedproof.run.printed_output import FoundLines
 from speedproof.run.private_folders import list_private_folders, overlays_folder, private_place, private_variables
 from speedproof.run.program_variables import without_dropped
@@ -59,6 +59,7 @@ class Task:
     traced_by_torch: bool = False  # whether torch's profiler records in it
     data: Path | None = None  # what its workload prepared, which it must see in an image, too
     blind: bool = False  # whether it sees nothing of ours
+    hidden: Sequence[str] = ()  # what it does not see though it is there, by real paths, if its variant is isolated
 
 
 @dataclass
@@ -76,6 +77,7 @@ class Watched:
     cut: int = 0  # lines that were read in part, since they were too long
     life: Life | None = None  # what it used
     outside: Changes = field(default_factory=Changes)  # what it changed elsewhere
+    created: dict[str, str] = field(default_factory=dict)  # what it created where later runs see it, and its real path
 
     @property
     def all_changed(self) -> list[str]:
@@ -118,7 +120,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
             folders = [*ours, place, *list_private_folders(variant, place)]
             shown = [*folders, *_list_modules(task), *_list_data(task)]
             entered = enter_image(config, variant, stands, shown)
-            moved = _isolate(["env", f"--chdir={stands}", *entered, *task.command], variant, place, [*folders, stands])
+            moved = _isolate(task, ["env", f"--chdir={stands}", *entered, *task.command], place, [*folders, stands])
             lives: list[Life] = []
             outcome, reason = _run_in(task, moved, environment, relay.output, lives, reported / MARKS_FILE)
             ended_s = time.monotonic()
@@ -135,8 +137,10 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     own_places = [*list_own_places(workload), folder, place]
     watched = variant.caches is not None and not variant.isolated
     outward = find_changes(variant.package_folders, launched_ns, own_places) if watched else Changes()
+    created = {name: str((stands / name).resolve()) for name in after.keys() - before.keys() if variant.place is None}
+    created |= {shorten_home(path): path for path in outward.created}
     return Watched(
-        outcome, reason, life.began_s, life.ended_s, reports, changed, life.left, life.gone_s, found.cut, life, outward
+        outcome, reason, life.began_s, life.ended_s, reports, changed, life.left, life.gone_s, found.cut, life, outward, created
     )
 
 
@@ -145,12 +149,19 @@ def list_own_places(workload: Workload) -> list[Path]:
     return [workload.folder.parent, private_place(workload)]
 
 
-def _isolate(command: list[str], variant: Variant, place: Path, kept: Sequence[Path]) -> list[str]:
+def _isolate(task: Task, command: list[str], place: Path, kept: Sequence[Path]) -> list[str]:
     """Return the words that run a command and drop what it writes elsewhere than to `kept`."""
+    variant = task.variant
     if not variant.isolated:
         return command
+    overlaid = list_overlaid(variant, task.hidden)
+    return isolated_command(command, overlays_folder(place), overlaid, kept, task.hidden)
+
+
+def list_overlaid(variant: Variant, hidden: Iterable[str]) -> list[str]:
+    """Return the folders in which an isolated run changes nothing, so that paths in them can be hidden from it."""
     shared = [*list_shared_places(variant.package_folders, os.environ), *variant.linked.values()]
-    return isolated_command(command, overlays_folder(place), shared, kept)
+    return [*shared, *(os.path.dirname(path) for path in hidden)]  # noqa: PTH120 (as text)
 
 
 def _take_trace(exports: Path, folder: Path) -> tuple[RunOutcome, str]:

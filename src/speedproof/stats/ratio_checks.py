@@ -14,7 +14,8 @@ from speedproof.stats.estimates import Interval, Pair
 from speedproof.stats.late_gpu_work import check_late_gpu_work
 from speedproof.stats.machine_noise import check_machine
 from speedproof.stats.same_work import check_same_work
-from speedproof.stats.warm_up_check import check_warm_up, check_watched
+from speedproof.stats.slowed import check_slowed
+from speedproof.stats.warm_up_check import check_slower_later, check_warm_up, check_watched
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ CHECKS: tuple[Check, ...] = (
     check_direction,
     check_carried_over,
     check_warm_up,
+    check_slower_later,
+    check_slowed,
     check_watched,
     _check_same_work,
     check_late_gpu_work,
@@ -73,7 +76,7 @@ CHECKS: tuple[Check, ...] = (
 def find_objections(examined: Examined) -> list[Objection]:
     """Return what speaks against a ratio, those objections first for which its outcome is inconclusive."""
     found = [objection for check in CHECKS for objection in check(examined)]
-    explained = {one.variant for one in found if one.kind in ("carried over", "warm caches")}
+    explained = {one.variant for one in found if one.kind in ("carried over", "warm caches", "slowed")}
     found = [one for one in found if one.kind != "warm-up differs" or one.variant not in explained]
     if examined.trusted:
         found = [one.model_copy(update={"blocks": False}) if one.kind in OF_REPORTED_TIMES else one for one in found]

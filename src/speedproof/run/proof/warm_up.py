@@ -4,14 +4,14 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import randbelow
 from statistics import median
 from typing import Any
 
-from speedproof.cluster.isolation import require_isolation
+from speedproof.cluster.isolation import explain_no_isolation, require_isolation
 from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
@@ -25,13 +25,14 @@ from speedproof.run.caches import compile_cache
 from speedproof.run.command_words import program_command
 from speedproof.run.nsys_runs import traced_command
 from speedproof.run.outside_watch import FIRST_WALK_S, find_changes
-from speedproof.run.private_folders import keep_caches
+from speedproof.run.private_folders import is_private, keep_caches
 from speedproof.run.process import last_words, list_allowed, read_end
 from speedproof.run.program import describe_cut, describe_left
 from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
+from speedproof.run.proof.left_files import LeftFiles, WarmUpFiles, find_left_files, list_briefly
 from speedproof.run.proof.plausible_times import check_total
 from speedproof.run.proof.request import ProofRequest
-from speedproof.run.quality_command import find_judge, measure_quality
+from speedproof.run.quality_command import Judge, find_judge, measure_quality
 from speedproof.run.read_marks import Marks, read_marks
 from speedproof.run.read_progress import read_progress
 from speedproof.run.run_experiment import list_variables
@@ -40,6 +41,7 @@ from speedproof.run.watched_program import Task, Watched, list_own_places, watch
 from speedproof.run.working_folder import list_fixed, working_folder
 from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import RecordError, SpeedproofError, TrainingError
+from speedproof.util.numbers import format_value
 from speedproof.util.scrub import profiled_environment
 from speedproof.util.signals import StoppedError
 
@@ -74,6 +76,14 @@ def read_warm_up(values: Mapping[str, Any]) -> WarmUp:
 
 
 @dataclass(frozen=True)
+class _Setting:
+    config: Config
+    workload: Workload
+    request: ProofRequest
+    folder: Path  # for what programs print
+
+
+@dataclass(frozen=True)
 class _Tried:
     marked: bool
     process_s: float
@@ -82,6 +92,7 @@ class _Tried:
     arrivals: Arrivals
     notes: list[str]  # of it more is to be said
     observed: WarmUpObserved
+    files: WarmUpFiles
 
 
 def warm_up(
@@ -96,42 +107,51 @@ def warm_up(
     """
     if request.isolate:
         require_isolation()
-    tried = {}
+    setting = _Setting(config, workload, request, out / "warm-up")
     for variant in config.completed_variants.values():
         if variant.kept_caches is not None:  # of an earlier warm-up
             shutil.rmtree(variant.kept_caches, ignore_errors=True)
     unwatched = _walk_first(config, workload)
     manifest = Manifest(list_fixed(workload, config.completed_variants.values()))
-    # The first variant last: what it leaves for others, they do not find in their warm-ups.
-    for name in reversed(config.measurement.variants):
-        begin(f"warm-up: {name.upper()} running")
-        tried[name] = _try_variant(config, workload, name, out / "warm-up", request)
-        if (kept := config.completed_variants[name].kept_caches) is not None:
-            manifest.add(Path(kept))
-        manifest.check(f"in the warm-up of {config.completed_variants[name].title}")
-    tried = {name: tried[name] for name in config.measurement.variants}
+    tried = _try_all(setting, manifest, begin)
+    marked = all(one.marked for one in tried.values())
+    named = request.named_reading() or request.reading("marks" if marked else "process")
+    without = _run_without_left(setting, named, tried, begin)
+    manifest.check("in one more run of the first command")
     watched_s = {}
     for name in tried if request.blind else []:
         begin(f"warm-up: {name.upper()} running once more, watched")
-        watched_s[name] = _try_variant(config, workload, name, out / "warm-up", request).process_s
-    named = request.named_reading()
-    if named is None:
-        named = request.reading("marks" if all(one.marked for one in tried.values()) else "process")
+        watched_s[name] = _try_variant(setting, name).process_s
     if request.profiled:
         for name in tried:
             begin(f"warm-up: {name.upper()} under the profiler")
             _try_profiler(config, workload, name, out / "warm-up")
     epochs = {name: len(one.marks.epochs) if named.source != "process" else 0 for name, one in tried.items()}
     missing = {name: _name_missing(config.completed_variants[name]) for name in tried}
-    notes = {name: [*one.notes, *missing[name]] for name, one in tried.items()}
+    notes = {name: [*one.notes, *missing[name], *without.notes.get(name, [])] for name, one in tried.items()}
     copy_s = max(one.copy_s for one in tried.values())
     units = {name: [] if one.marks.rates else sorted({time.unit for time in one.marks.times}) for name, one in tried.items()}
     joined = {name: "; ".join(own) for name, own in notes.items() if own}
     arrivals, process_s = ({name: getattr(one, key) for name, one in tried.items()} for key in ("arrivals", "process_s"))
     observed = {
-        name: _name_kept(one.observed).model_copy(update={"watched_s": watched_s.get(name)}) for name, one in tried.items()
+        name: _name_kept(one.observed).model_copy(update={"watched_s": watched_s.get(name), **without.observed.get(name, {})})
+        for name, one in tried.items()
     }
     return WarmUp(named, epochs, units, arrivals, process_s, joined, copy_s, observed, unwatched)
+
+
+def _try_all(setting: _Setting, manifest: Manifest, begin: Callable[[str], None]) -> dict[str, _Tried]:
+    """Run each variant once, and check after each that nothing fixed was changed; the caches that it left are from then on."""
+    names, variants = setting.config.measurement.variants, setting.config.completed_variants
+    tried = {}
+    # The first variant last: what it leaves for others, they do not find in their warm-ups.
+    for name in reversed(names):
+        begin(f"warm-up: {name.upper()} running")
+        tried[name] = _try_variant(setting, name)
+        if (kept := variants[name].kept_caches) is not None:
+            manifest.add(Path(kept))
+        manifest.check(f"in the warm-up of {variants[name].title}")
+    return {name: tried[name] for name in names}
 
 
 def _name_kept(observed: WarmUpObserved) -> WarmUpObserved:
@@ -148,21 +168,15 @@ def _walk_first(config: Config, workload: Workload) -> list[str]:
     return sorted({name for walk in walks for name in walk.unwatched})
 
 
-def _try_variant(config: Config, workload: Workload, name: str, folder: Path, request: ProofRequest) -> _Tried:
-    folder.mkdir(parents=True, exist_ok=True)
-    log_file, variant = folder / f"{name}.txt", config.completed_variants[name]
+def _try_variant(setting: _Setting, name: str) -> _Tried:
+    workload, request = setting.workload, setting.request
+    setting.folder.mkdir(parents=True, exist_ok=True)
+    log_file, variant = setting.folder / f"{name}.txt", setting.config.completed_variants[name]
     begun_s = time.monotonic()
     with tempfile.TemporaryDirectory() as run, working_folder(workload, variant) as place:
         copy_s = time.monotonic() - begun_s
-        with log_file.open("wb") as output, compile_cache(variant) as cache:
-            environ = list_allowed(list_variables(workload, variant, timed=True) | cache)
-            command = program_command(workload, variant, None, place)
-            # Of any round, so that a program does not know this run by it.
-            seed = config.measurement.seed + randbelow(max(1, config.measurement.rounds))
-            task = Task(config, workload, variant, command, seed, taking_ranges=request.epoch_range is not None)
-            judge = find_judge(config, workload, variant, place, seed, environ)
-            seen = watch_program(task, Path(run), place, output.fileno(), environ)
-        files = keep_caches(variant, place)
+        seen, judge = _run_once(setting, variant, log_file, Path(run), place)
+        cached = keep_caches(variant, place)
         if seen.outcome == "stopped":  # with us, and nothing is wrong with it
             raise KeyboardInterrupt
         if seen.outcome != "completed":
@@ -191,15 +205,96 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
             "(--quality-command)"
         )
     notes = [*([describe_left(seen.left)] if seen.left else []), *describe_cut(seen.cut)]
-    observed = _observe(seen, marks, files)
-    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, arrivals, notes, observed)
+    files = WarmUpFiles(seen.all_changed, seen.created)
+    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, arrivals, notes, _observe(seen, marks, cached), files)
+
+
+def _run_once(
+    setting: _Setting, variant: Variant, log_file: Path, run: Path, place: Path, hidden: Sequence[str] = ()
+) -> tuple[Watched, Judge | None]:
+    """Run a variant in `place`, its marks into `run`; return what was seen, and what can judge what it left."""
+    config, workload = setting.config, setting.workload
+    with log_file.open("wb") as output, compile_cache(variant) as cache:
+        environ = list_allowed(list_variables(workload, variant, timed=True) | cache)
+        command = program_command(workload, variant, None, place)
+        # Of any round, so that a program does not know this run by it.
+        seed = config.measurement.seed + randbelow(max(1, config.measurement.rounds))
+        takes_ranges = setting.request.epoch_range is not None
+        task = Task(config, workload, variant, command, seed, taking_ranges=takes_ranges, hidden=hidden)
+        judge = find_judge(config, workload, variant, place, seed, environ)
+        return watch_program(task, run, place, output.fileno(), environ), judge
+
+
+@dataclass(frozen=True)
+class _Without:
+    """What a run of the reference without what the others left adds to what is known of its warm-up."""
+
+    observed: dict[str, dict[str, Any]] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+
+
+def _run_without_left(
+    setting: _Setting, reading: Reading, tried: Mapping[str, _Tried], begin: Callable[[str], None]
+) -> _Without:
+    """Run the reference once more without what the others' warm-ups created elsewhere: its own came after them."""
+    reference, *others = setting.config.measurement.variants
+    variant = setting.config.completed_variants[reference]
+    left = find_left_files(variant, tried[reference].files, [tried[name].files for name in others])
+    observed: dict[str, Any] = {"not_hidden": left.not_hidden[:MOST_CHANGED]}
+    if not left.hidden:
+        return _Without({reference: observed})
+    names = list(left.hidden)
+    without = f"without {list_briefly(names)}, which {'the other' if len(others) == 1 else 'others'} left"
+    if why := _explain_no_hiding(setting.request):
+        return _Without({reference: observed}, {reference: [f"not run {without}: {why}"]})
+    begin(f"warm-up: {reference.upper()} running once more, {without}")
+    own = variant.model_copy(update={"isolated": True, "caches": variant.caches if is_private(variant) else "cold"})
+    found = _time_without(setting, own, reading, setting.folder / f"{reference}-without.txt", left)
+    if found is None:
+        failed = {"not_hidden": [*names, *left.not_hidden][:MOST_CHANGED]}
+        return _Without({reference: failed}, {reference: [f"fails {without}"]})
+    process_s, epoch_s = found
+    observed |= {"without_s": process_s, "without_epoch_s": epoch_s, "hidden": names[:MOST_CHANGED]}
+    return _Without({reference: observed}, {reference: [f"{format_value(process_s, 's')} in one more run, {without}"]})
+
+
+def _explain_no_hiding(request: ProofRequest) -> str:
+    """Return why a run cannot be isolated, as --isolate does; nothing if it can."""
+    if request.container or request.epoch_range:
+        return f"--isolate does not go with {'--container' if request.container else '--epoch-range'}"
+    why = explain_no_isolation()
+    return f"--isolate does not work here ({why})" if why else ""
+
+
+def _time_without(
+    setting: _Setting, variant: Variant, reading: Reading, log_file: Path, left: LeftFiles
+) -> tuple[float, float | None] | None:
+    """Return how long an isolated variant and its typical epoch take without what is hidden; None if it does not run so."""
+    with tempfile.TemporaryDirectory() as run, working_folder(setting.workload, variant) as place:
+        seen, _ = _run_once(setting, variant, log_file, Path(run), place, list(left.hidden.values()))
+        if seen.outcome == "stopped":
+            raise KeyboardInterrupt
+        if seen.outcome != "completed":
+            return None
+        try:
+            marks = read_progress(Path(run), place, seen.reports, reading)
+        except StoppedError:
+            raise KeyboardInterrupt from None
+        except RecordError:
+            return None
+    return seen.ended_s - seen.launched_s, _typical_epoch_s(marks)
+
+
+def _typical_epoch_s(marks: Marks) -> float | None:
+    epochs_s = [epoch.train_s for epoch in marks.epochs]
+    return median(epochs_s[1:] if len(epochs_s) > 2 else epochs_s) if epochs_s else None
 
 
 def _observe(seen: Watched, marks: Marks, cached: int) -> WarmUpObserved:
     epochs_s = [epoch.train_s for epoch in marks.epochs]
     return WarmUpObserved(
         process_s=seen.ended_s - seen.launched_s,
-        epoch_s=median(epochs_s[1:] if len(epochs_s) > 2 else epochs_s) if epochs_s else None,
+        epoch_s=_typical_epoch_s(marks),
         # The first may compile, or read from a disk what later ones find in memory.
         shortest_epoch_s=min(epochs_s) if len(epochs_s) > 1 else None,
         changed=seen.all_changed,
