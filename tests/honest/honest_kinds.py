@@ -38,6 +38,7 @@ HONEST = [
             "plain",
             "progress_bar",
             "buffered",
+            "buffers_the_slower",
             "validates_unreported",
             "compiles_first",
             "starts_slowly",
