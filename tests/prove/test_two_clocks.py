@@ -82,7 +82,7 @@ def test_epochs_that_were_not_observed_support_a_gain_only_if_the_process_leaves
     status, one, blocking = prove_held_back(tmp_path, "0 0.03 0.03")
     assert (status, blocking) == (0, [])
     assert "The epochs of sh held.sh 0 0.03 0.03 were not observed, because its reports arrive together." in one["sentence"]
-    # Each epoch takes 0.1 s as the other's, and both processes take less than the first one's start hides.
+    # Each epoch takes 0.1 s, as the other's; 0.2 s of that lie outside of the reports, less than the other's start takes.
     status, one, blocking = prove_held_back(tmp_path, "0 0.1 0.03")
     assert (status, blocking) == (2, ["unobserved"])
     assert one["sentence"].startswith(
