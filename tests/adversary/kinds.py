@@ -33,7 +33,7 @@ class Kind:
 
 
 QUALITY = ("--quality", r"accuracy: (\S+)", "--margin", "0.01")
-COMMAND = ("--quality-command", "python evaluate.py {run}", "--margin", "0.01")
+COMMAND = ("--quality-command", "python evaluate.py {run}", "--artifact", "result.txt", "--margin", "0.01")
 JUDGED: dict = {"reference": "honest_result", "truth": "FACTOR", "worse": True, "swaps": False}
 MARKED: dict = {"reference": "honest_marks", "options": ()}
 FILED: dict = {"reference": "honest_file", "options": ("--file", "log.csv", "--epoch-s", "seconds")}
@@ -140,6 +140,7 @@ KINDS = [
         beside=("evaluate.py",),
         does="Its quality is measured by `--quality-command`.",
     ),
+    Kind("keeps_an_old_result", WORK, also=COMMAND, **JUDGED, beside=("evaluate.py", "result.txt")),
     Kind(
         "rewrites_the_evaluation",
         WORK,
