@@ -244,6 +244,21 @@ def test_what_is_wrong_with_a_command_line_is_no_verdict(place, words, said):
         assert json.loads(done.stdout)["outcome"] == "error"
 
 
+def test_an_apostrophe_in_the_folders_of_a_proof_is_taken(tmp_path):
+    """Snakemake takes none, and only a profile needs that."""
+    work, temporary = tmp_path / "it's mine", tmp_path / "it's temporary"
+    work.mkdir()
+    temporary.mkdir()
+    (work / "a.sh").write_text('sleep 0.0$1; cat "$TMPDIR"/* ; echo $1 > "$TMPDIR/of mine"\n')
+    words = ["sh a.sh 6", "sh a.sh 1", "--rounds", "4", "--device", "cpu", "--json"]
+    environ = {**os.environ, "TMPDIR": str(temporary)}
+    for more, status in ([], 0), (["--profile", "slurm"], 3):
+        command = [sys.executable, "-m", "speedproof", "prove", *words, *more]
+        done = subprocess.run(command, cwd=work, env=environ, capture_output=True, text=True)
+        assert done.returncode == status, done
+    assert """cannot take "'" in a path""" in json.loads(done.stdout)["message"]
+
+
 def test_a_name_that_utf8_has_not_is_one_line(place, measured):
     measured()
     os.close(os.open(os.fsencode(place) + b"/caf\xe9.txt", os.O_CREAT))
