@@ -8,9 +8,9 @@ from speedproof.util.errors import ConfigError
 # Snakemake puts texts between quotes with Python's repr: a single quote changes the kind of quotes, and then `$` and
 # backticks run; a backslash, or a character that repr escapes, arrives as another one.
 MISQUOTED = "'\\"
-# In folders besides: braces are Snakemake's wildcards, and ours in commands; colons and commas separate the folders of PYTHONPATH
-# and Apptainer; Slurm, and nsys, replace a percent sign and the letter behind it in names. The table of mounts, which --isolate
-# reads, escapes by backslashes.
+# In folders besides: braces are Snakemake's wildcards, and ours in commands; colons and commas separate the folders of
+# PYTHONPATH and Apptainer; Slurm and nsys replace a percent sign and the letter behind it in names. The table of mounts, which
+# --isolate reads, escapes by backslashes.
 MISREAD_HERE = "\\{}:,%"  # without a workflow
 MISREAD = f"{MISQUOTED}{MISREAD_HERE}"
 
