@@ -174,11 +174,27 @@ def test_a_long_start_up_of_the_other_does_not_hide_what_is_not_seen():
     rounded = found.model_copy(update={"values": {"outside_s": 0.9, "gain_s": 0.9}})
     assert describe_objection(rounded, {"b": "B"}).replace("\N{NO-BREAK SPACE}", " ") == (
         "the epochs of B were not observed, because its reports arrive together, and what they save by its reports, 0.900 s, "
-        "may lie in the 0.900 s that its process takes outside of them; print with flush, or compare whole processes "
+        "may lie in the 0.900 s that its process takes besides; print with flush, or compare whole processes "
         "(--metric process_s)"
     )
     (turned,) = examine(quick | UNSEEN, slow)
     assert (turned.variant, turned.blocks) == ("a", True)
+
+
+def test_a_long_first_epoch_of_the_other_does_not_hide_what_is_not_seen():
+    # B reports 1.2 s as a first epoch of 0.95 s and five of 0.05 s. A's first one, which compiles, takes as long.
+    pairs = [
+        (ran(0.2, 0.2, slower=one), ran(0.05, 0.2, start_up_s=0.0, after_s=0.0, slower=other, **UNSEEN)) for one, other in NOISE
+    ]
+    for one, other in pairs:
+        one.epochs.loc[0, "train_s"] = other.epochs.loc[0, "train_s"] = 0.95
+    (found,) = object_to_faster(pairs)
+    # 6 × 0.15 s are saved, and 1.2 s less 6 × 0.05 s are left.
+    assert (found.kind, found.blocks, found.values) == (
+        "unobserved",
+        True,
+        pytest.approx({"outside_s": 0.9, "gain_s": 0.9}, rel=0.01),
+    )
 
 
 @pytest.mark.parametrize(

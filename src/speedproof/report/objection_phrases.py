@@ -102,9 +102,9 @@ def _unobserved(one: Objection, whose: str) -> str:
     outside = format_value(one.values["outside_s"], "s")
     if "gain_s" in one.values:
         (saved,) = _format_values(one, "s", "gain_s")
-        hidden = f"what they save by its reports, {saved}, may lie in the {outside} that its process takes outside of them"
+        hidden = f"what they save by its reports, {saved}, may lie in the {outside} that its process takes besides"
     else:
-        hidden = f"its process takes {outside} outside of what it reports"
+        hidden = f"its process takes {outside} besides"
     return f"{unseen}, and {hidden}; {remedy}, or compare whole processes (--metric process_s)"
 
 

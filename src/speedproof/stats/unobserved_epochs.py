@@ -47,7 +47,7 @@ def _name_cause(runs: Sequence[Clocks]) -> str | None:
 
 
 def _find_hidden(examined: "Examined", variant: str, pairs: Sequence[ClockPair]) -> dict[str, float]:
-    """Return what the unseen variant's process takes outside of its reports, if half of what these gain may lie there.
+    """Return what the unseen variant's process takes besides its reports, if half of what these gain may lie there.
 
     Of a variant that is called equivalent, which gains nothing, it is half of all its epochs. Nothing if it is less.
     """
@@ -64,10 +64,11 @@ def _find_hidden(examined: "Examined", variant: str, pairs: Sequence[ClockPair])
 def _find_reported(one: Clocks, other: Clocks) -> tuple[float, float]:
     """Return how long all epochs of an unseen run take by its reports, and how much less that is than by the other's.
 
-    What all epochs take is not known of rates. Then it is the time between the other's reports, for the same work.
+    What a first epoch takes more than others counts in no average, so it is left out. Rates do not tell what all epochs take:
+    then it is the time between the other's reports, for the same work.
     """
     if not one.rates:
-        return one.total_s, one.epochs * (other.reported_s - one.reported_s)
+        return one.epochs * one.reported_s, one.epochs * (other.reported_s - one.reported_s)
     others_s = (other.observed_s or 0.0) * other.epochs
     own_s = others_s * one.reported_s / other.reported_s
     return own_s, others_s - own_s
