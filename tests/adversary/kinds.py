@@ -34,7 +34,7 @@ class Kind:
 
 
 QUALITY = ("--quality", r"accuracy: (\S+)", "--margin", "0.01")
-COMMAND = ("--quality-command", "python evaluate.py {run}", "--margin", "0.01")
+COMMAND = ("--quality-command", "python evaluate.py {run}", "--artifact", "result.txt", "--margin", "0.01")
 JUDGED: dict = {"reference": "honest_result", "truth": "FACTOR", "worse": True, "swaps": False}
 MARKED: dict = {"reference": "honest_marks", "options": ()}
 FILED: dict = {"reference": "honest_file", "options": ("--file", "log.csv", "--epoch-s", "seconds")}
@@ -88,6 +88,7 @@ KINDS = [
     *(Kind(program, CLOCKS, **MARKED) for program in ("own_marks", "marks_slow_clock", "marks_late")),
     *(Kind(program, CLOCKS, **FILED) for program in ("file_at_end", "file_early")),
     Kind("costly_step", CLOCKS, truth="EPOCHS / (EPOCHS + (EPOCHS - 1) * (1 - 1 / FACTOR))"),
+    Kind("start_up_hides", CLOCKS, reference="honest_start_up", truth="2"),
     Kind("rates_once", CLOCKS, reference="honest_rate_once", options=("--rate", r"(\S+) tok/s")),
     Kind("inflates_rate", CLOCKS, reference="honest_rate", options=("--rate", r"(\S+) tok/s")),
     *(
@@ -149,6 +150,7 @@ KINDS = [
         beside=("evaluate.py",),
         does="Its quality is measured by `--quality-command`.",
     ),
+    Kind("keeps_an_old_result", WORK, also=COMMAND, **JUDGED, beside=("evaluate.py", "result.txt")),
     Kind(
         "rewrites_the_evaluation",
         WORK,

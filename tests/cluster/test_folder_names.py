@@ -22,6 +22,12 @@ def test_names_that_would_be_changed_or_executed_are_refused_in_one_line(name):
     assert "\n" not in str(error.value)
 
 
+def test_an_apostrophe_is_refused_for_the_workflow_alone():
+    check_folders({"$TMPDIR": Path("/data/it's")}, workflow=False)
+    with pytest.raises(ConfigError, match=r"\$TMPDIR .* search paths, Apptainer or profilers cannot take ':' in a path"):
+        check_folders({"$TMPDIR": Path("/data/it's:b")}, workflow=False)
+
+
 # Most of Unicode is unassigned, and what cannot be printed is refused.
 @given(st.text(st.characters(exclude_categories=["C", "Z"], include_characters=" "), min_size=1))
 def test_what_is_taken_survives_pythons_quotes_in_a_shell(text):

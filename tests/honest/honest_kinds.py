@@ -39,6 +39,7 @@ HONEST = [
             "plain",
             "progress_bar",
             "buffered",
+            "buffers_the_slower",
             "validates_unreported",
             "compiles_first",
             "starts_slowly",

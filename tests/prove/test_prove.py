@@ -172,18 +172,22 @@ def test_the_plan_says_as_what_epochs_are_read(place, measured):
         (["--epoch-s", r"never (\S+)"], "nothing that the program printed matches"),
         ([*READ, "--unit", "s"], "the epochs add up to 6.00\u00a0s in a process of"),
         ([*READ, "--unit", "weeks"], "Input should be 'ns', 'us', 'ms', 's', 'min' or 'h' (given: 'weeks')"),
-        (["--unit", "ms"], "unit: is about epoch_s; add epoch_s"),
-        (["--cumulative"], "cumulative: is about epoch_s; add epoch_s"),
+        (["--unit", "ms"], "--unit: is about --epoch-s; add --epoch-s"),
+        (["--cumulative"], "--cumulative: is about --epoch-s; add --epoch-s"),
+        (["--timeout", "-3"], "prove: --timeout: Input should be greater than or equal to 1 (given: -3)"),
+        (["--wait-for-quiet", "-1"], "prove: --wait-for-quiet: Input should be greater than 0 (given: -1.0)"),
+        (["--budget", "0", "--pass", "a b"], "--budget: Input should be greater than 0 (given: 0.0); --pass: String should"),
+        (["--job", "cores=many"], "--job.cores: Input should be a valid integer"),
         (["--margin", "0.1"], "reports no quality, which --margin judges"),
         (["--out", "."], "is the working folder itself"),
         (["--workdir", "here", "--file", "log.csv"], "it would be another run's; write and name it below {run}/"),
         (["--workdir", "commit"], "workdir: no commit of"),
         (["--container", "none.sif"], "container.image: none.sif: No such file"),
         (["--container", "docker://python:3"], "`apptainer pull image.sif docker://python:3` makes one"),
-        (["--profiler", "kineto"], "kineto has no run to record; add profiled: 1"),
+        (["--profiler", "kineto"], "kineto has no run to record; set --profiled to 1"),
         (["--profiled", "1", "--profiler", "kineto", "--gpus", "2"], "kineto records one process of a program"),
         (["--profiled", "1", "--profiler", "kineto"], "torch's profiler left no trace: the program imports no torch"),
-        (["--container", "x.sif", "--profiled", "1"], "for a program with torch give profiler: kineto"),
+        (["--container", "x.sif", "--profiled", "1"], "for a program with torch set --profiler to kineto"),
     ],
 )
 def test_a_mistake_is_one_line_and_no_verdict(place, measured, words, said):
@@ -238,6 +242,21 @@ def test_what_is_wrong_with_a_command_line_is_no_verdict(place, words, said):
     assert (done.returncode, said in done.stderr) == (3, True), done
     if "--json" in words:
         assert json.loads(done.stdout)["outcome"] == "error"
+
+
+def test_an_apostrophe_in_the_folders_of_a_proof_is_taken(tmp_path):
+    """Snakemake takes none, and only a profile needs that."""
+    work, temporary = tmp_path / "it's mine", tmp_path / "it's temporary"
+    work.mkdir()
+    temporary.mkdir()
+    (work / "a.sh").write_text('sleep 0.0$1; cat "$TMPDIR"/* ; echo $1 > "$TMPDIR/of mine"\n')
+    words = ["sh a.sh 6", "sh a.sh 1", "--rounds", "4", "--device", "cpu", "--json"]
+    environ = {**os.environ, "TMPDIR": str(temporary)}
+    for more, status in ([], 0), (["--profile", "slurm"], 3):
+        command = [sys.executable, "-m", "speedproof", "prove", *words, *more]
+        done = subprocess.run(command, cwd=work, env=environ, capture_output=True, text=True)
+        assert done.returncode == status, done
+    assert """cannot take "'" in a path""" in json.loads(done.stdout)["message"]
 
 
 def test_a_name_that_utf8_has_not_is_one_line(place, measured):
@@ -693,23 +712,47 @@ def test_a_quality_that_programs_print_is_called_reported(place, measured, words
     assert (candidate["reference_quality"], candidate["candidate_quality"]) == pytest.approx((0.9025, 0.8025))
 
 
+LEFT = ["--artifact", "left"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--quality-command", "cat result"], "does not name {run}"),
-        (["--quality-command", "nothing-of-it {run}"], "nothing-of-it: no such program on your PATH"),
-        (["--quality-command", "sh none.sh {run}"], "none.sh: no such file"),
-        (["--quality-command", "cat {run}/x", "--quality", "acc"], "quality: must have one group"),
-        (["--artifact", "out/*.pt"], "artifacts: are for quality_command; name one"),
-        (["--quality-command", "true {run}"], "B: sh a.sh 1 0.9: quality command: no line that it printed is a number"),
-        (["--quality-command", "cat {run}/x"], "B: sh a.sh 1 0.9: quality command: exit status 1"),
-        (["--quality-command", "echo 1 {run}", "--artifact", "*.pt"], "B: sh a.sh 1 0.9: artifact: it left no *.pt"),
+        (["--quality-command", "cat result", *LEFT], "--quality-command: does not name {run}"),
+        (["--quality-command", "nothing-of-it {run}", *LEFT], "nothing-of-it: no such program on your PATH"),
+        (["--quality-command", "sh none.sh {run}", *LEFT], "none.sh: no such file"),
+        (["--quality-command", "cat {run}/x", "--quality", "acc", *LEFT], "--quality: must have one group"),
+        (LEFT, "--artifact: is for --quality-command; add that"),
+        (["--quality-command", "cat {run}/x"], "--quality-command also needs --artifact: the files that each run leaves"),
+        (["--margin", "0.1"], "--margin: no quality is named; print it (--quality), or measure it (--quality-command)"),
     ],
 )
-def test_a_mistake_about_what_judges_quality_is_one_line(place, measured, words, said):
+def test_a_mistake_about_what_judges_quality_is_one_line_before_anything_runs(place, measured, words, said):
     measured()
     result = call("--epoch-s", r"took (\S+)", *words)
     assert (status_of(result), said in str(result.exception)) == (3, True), result.exception
+    assert "warm-up" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["true {run}", "--artifact", "left"], "quality command: no line that it printed is a number"),
+        (["cat {run}/x", "--artifact", "left"], "quality command: exit status 1"),
+        (["echo 1 {run}", "--artifact", "*.pt"], "artifact: it left no *.pt"),
+        # What came with the copy is nobody's result.
+        (["cat {run}/brought", "--artifact", "brought"], "artifact: brought, which brought matches, was there before the run"),
+    ],
+)
+def test_a_run_without_a_quality_of_its_own_ends_the_warm_up(place, measured, words, said):
+    measured()
+    (place / "leaves.sh").write_text(f"{EPOCHS}echo 0.5 > left\n")
+    (place / "brought").write_text("0.99\n")
+    commands = ["sh leaves.sh 2 0.9", "sh leaves.sh 1 0.9"]
+    result = CliRunner().invoke(
+        app, ["prove", *commands, *READ[:2], "--quality-command", *words, "--out", "out", "--rounds", "6"]
+    )
+    assert (status_of(result), f"B: {commands[1]}: {said}" in str(result.exception)) == (3, True), result.exception
 
 
 INVENTS = r"""

@@ -61,3 +61,34 @@ def test_a_higher_rate_is_faster():
     (one,) = verdict["candidates"]
     assert (result.exit_code, verdict["metric"], one["ratio"]) == (0, "samples_per_s", pytest.approx(4.0))
     assert without_machine(one["objections"]) == []
+
+
+# Starts for $1 s; three epochs of $2 s that are reported as $3, in lines that are held back until the end.
+HELD_BACK = 'sleep $1; lines=$(for n in 1 2 3; do sleep $2; echo took $3 s; done); echo "$lines"\n'
+
+
+def prove_held_back(tmp_path, words):
+    """Compare a program that starts for 0.4 s, and prints its three epochs of 0.1 s at once, with one that holds them back."""
+    (tmp_path / "starts.sh").write_text("sleep 0.4; for n in 1 2 3; do sleep 0.1; echo took 0.1 s; done\n")
+    (tmp_path / "held.sh").write_text(HELD_BACK)
+    words = ["sh starts.sh", f"sh held.sh {words}", "--rounds", "4", "--device", "cpu", "--json", *READ]
+    result = CliRunner().invoke(app, ["prove", *words])
+    (one,) = json.loads(result.stdout)["candidates"]
+    return result.exit_code, one, [objection["kind"] for objection in without_machine(one["objections"]) if objection["blocks"]]
+
+
+def test_epochs_that_were_not_observed_support_a_gain_only_if_the_process_leaves_no_room_for_more(tmp_path):
+    # 3 × 0.07 s are saved. The program's start alone lies outside of its reports.
+    status, one, blocking = prove_held_back(tmp_path, "0 0.03 0.03")
+    assert (status, blocking) == (0, [])
+    assert "The epochs of sh held.sh 0 0.03 0.03 were not observed, because its reports arrive together." in one["sentence"]
+    # Each epoch takes 0.1 s, as the other's; 0.2 s of that lie outside of the reports, less than the other's start takes.
+    status, one, blocking = prove_held_back(tmp_path, "0 0.1 0.03")
+    assert (status, blocking) == (2, ["unobserved"])
+    assert one["sentence"].startswith(
+        "Inconclusive: the epochs of sh held.sh 0 0.1 0.03 were not observed, because its reports"
+    )
+    # An honest one that starts for as long: our clock cannot tell it from that.
+    status, one, blocking = prove_held_back(tmp_path, "0.4 0.03 0.03")
+    assert (status, blocking) == (2, ["unobserved"])
+    assert "print with flush, or compare whole processes (--metric process_s)" in one["sentence"]

@@ -110,6 +110,16 @@ def test_a_marks_file_of_the_programs_own_is_read_and_not_observed(tmp_path):
     assert (seen.arrivals, epochs["train_s"].tolist(), "observed_s" in epochs) == ("replaced", [1.0, 1.0], False)
 
 
+def test_a_program_that_opens_its_marks_to_read_ends_at_once_instead_of_waiting(tmp_path):
+    with timing_marks(tmp_path / "marks.jsonl"):
+        mode = stat.S_IMODE((tmp_path / "marks.jsonl").lstat().st_mode)
+        subprocess.run(["sh", "-c", "echo one >> marks.jsonl"], cwd=tmp_path, check=True)
+        if os.geteuid():  # what root opens no mode forbids
+            assert not os.access(tmp_path / "marks.jsonl", os.R_OK)
+    assert (mode, (tmp_path / "marks.jsonl").read_text()) == (0o200, "one\n")
+    assert stat.S_IMODE((tmp_path / "marks.jsonl").stat().st_mode) & 0o400
+
+
 def test_a_run_that_fails_leaves_no_pipe(tmp_path):
     with pytest.raises(TrainingError, match="exit status 3"):
         observe(tmp_path, f"{OLD_MARKS}\nmark('epoch-begins'); raise SystemExit(3)\n")

@@ -54,6 +54,44 @@ def test_the_unit_behind_a_number_is_read(text, pattern, seconds, unit, resoluti
     assert found.unit == unit
 
 
+@pytest.mark.parametrize(
+    ("text", "pattern", "value"),
+    [
+        ("1,234.5 tok/s", r"(\S+) tok/s", 1234.5),
+        ("tok/s=1,234,567", r"tok/s=(\S+)", 1234567.0),
+        ("tok/s: 12,345.25, loss 0.1", r"tok/s: (\S+)", 12345.25),
+        ("3,1234.5,0.1", r"^\d,([\d.]+),", 1234.5),  # columns
+        ("3,234.5,0.1", r"^\d,([\d.]+),", 234.5),
+        ("loss 0.123,234.5 tok/s", r"([\d.]+) tok/s", 234.5),
+    ],
+)
+def test_commas_that_separate_thousands_are_read(text, pattern, value):
+    (time,) = read_lines([Line(text, 1.0, 1)], Reading(source="lines", rate=pattern)).times
+    assert time.seconds == pytest.approx(1 / value, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "said"),
+    [
+        ("1,234.5 tok/s", r"([\d.]+) tok/s", "rate: '234.5' is a part of 1,234.5; have the pattern's group match all of it"),
+        ("tok/s: 1,234.5", r"tok/s: ([\d.]+)", "rate: '1' is a part of 1,234.5"),
+        ("1,234 tok/s", r"(\d+) tok/s", "rate: '234' is a part of 1,234"),
+        ("1,234 tok/s", r"(\S+) tok/s", "rate: the comma of 1,234 may separate thousands or decimals; print none"),
+    ],
+)
+def test_a_part_of_a_number_is_none(text, pattern, said):
+    for key in ("rate", "epoch_s"):
+        with pytest.raises(RecordError, match=re.escape(said.replace("rate:", f"{key}:"))):
+            read_lines([Line(text, 1.0, 1)], Reading(source="lines", **{key: pattern}))
+
+
+def test_times_and_columns_with_thousands_are_read(tmp_path):
+    assert [time.seconds for time in read_all(r"took (\S+)", "took 1,234.5ms", "took 987.5ms").times] == [1.2345, 0.9875]
+    (tmp_path / "log.csv").write_text('seconds,acc\n"1,234.5",0.5\n')
+    (time,) = read_file(tmp_path, Reading(source="file", file="log.csv", epoch_s="seconds")).times
+    assert (time.seconds, time.resolution_s) == (1234.5, 0.05)
+
+
 def test_a_unit_that_is_named_overrides_the_printed_one():
     assert read("took 100 s", unit="ms").seconds == pytest.approx(0.1)
     assert read("took 100", unit="ms").seconds == pytest.approx(0.1)

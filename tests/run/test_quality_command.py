@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from pydantic import ValidationError
 
 from speedproof.config.evaluation import Evaluation
 from speedproof.results.files import sha256_of
@@ -86,13 +87,14 @@ def test_an_older_time_of_change_makes_no_old_file_new(tmp_path):
 
 
 def judge_once(tmp_path, script, evaluate="cat $1/result\n", linked=None, **evaluation):
-    """Run a program once that `evaluate` judges, a shell script of the folder that both work in copies of."""
+    """Run a program once that leaves `left`; `evaluate` judges it, a shell script of the folder that both work in copies of."""
     tree = tmp_path / "tree"
-    tree.mkdir()
+    tree.mkdir(exist_ok=True)
     (tree / "evaluate.sh").write_text(evaluate)
-    (tree / "train.sh").write_text(script)
+    (tree / "train.sh").write_text(f"{script}\necho 1 > left\n")
     judged = {
         "command": "sh evaluate.sh {run}",
+        "artifacts": ["left"],
         "tree": str(tree),
         "files": {"evaluate.sh": sha256_of(tree / "evaluate.sh")},
         **evaluation,
@@ -140,6 +142,20 @@ def test_the_artifact_that_another_program_left_in_a_linked_folder_is_not_judged
     asked = {"evaluate": "cat $1/out/model.pt\n", "linked": {"out": str(shared)}, "artifacts": ["out/*.pt"]}
     with pytest.raises(TrainingError, match=r"artifact: out/model\.pt, which out/\*\.pt matches, was there before the run"):
         judge_once(tmp_path, EPOCHS, **asked)
+
+
+def test_an_artifact_that_came_with_the_copy_is_not_judged(tmp_path):
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/model.pt").write_text("0.99")
+    said = r"artifact: model\.pt, which \*\.pt matches, was there before the run, and it did not write it"
+    with pytest.raises(TrainingError, match=said):
+        judge_once(tmp_path, EPOCHS, "cat $1/model.pt\n", artifacts=["*.pt"])
+    assert read_run(tmp_path / RUN).best_quality is None
+
+
+def test_an_evaluation_needs_artifacts():
+    with pytest.raises(ValidationError, match="artifacts\n  List should have at least 1 item"):
+        Evaluation(command="cat {run}/x", tree="t", artifacts=[])
 
 
 def test_an_artifact_that_a_run_writes_anew_in_a_linked_folder_is_judged(tmp_path):

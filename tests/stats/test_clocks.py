@@ -85,10 +85,6 @@ HONEST = {
         {"reported_s": 0.1, "observed_s": 0.19, "digit_s": 0.1},
         {"reported_s": 0.1, "observed_s": 0.11, "digit_s": 0.1},
     ),
-    "lines come together": (
-        said(0.2, 1.0, arrivals="together"),
-        said(0.1, 1.0, arrivals="together"),
-    ),
     "it compiles for less than it saves": (said(0.2, 1.0), said(0.1, 1.0, start_up_s=1.2)),  # 0.2 of 0.6 s
     "the slower one ends slowly": (said(0.1, 1.0), said(0.2, 1.0, after_s=3.0)),
 }
@@ -151,9 +147,102 @@ def test_time_after_the_last_epoch_is_named():
 def test_where_no_epoch_is_seen_the_process_is_the_check():
     one, other = said(0.2, 1.0, arrivals="together"), said(0.001, 1.0, arrivals="together", after_s=1.294)
     # 6 × 0.199 s = 1.194 s are saved, and the process takes as long: 1.194 s more outside of the epochs.
-    (found,) = examine(one, other)
+    found, condition = examine(one, other)
     assert (found.kind, found.variant) == ("outside", "b")
+    assert (condition.kind, condition.blocks) == ("unobserved", False)
     assert found.values["elsewhere_s"] == pytest.approx(1.194, rel=0.01)
+
+
+UNSEEN = {"arrivals": "together"}
+
+
+def test_epochs_that_our_clock_did_not_see_are_a_condition():
+    (found,) = examine(said(0.2, 1.0, **UNSEEN), said(0.1, 1.0, **UNSEEN))
+    assert (found.kind, found.variant, found.blocks, found.names) == ("unobserved", None, False, ["together"])
+    sentence = "the epochs of both were not observed, because their reports arrive together"
+    assert describe_objection(found, {"a": "A", "b": "B"}) == sentence
+    one, other = examine(said(0.2, 1.0, **UNSEEN), said(0.1, 1.0, arrivals="file"))
+    assert [(one.variant, one.names, one.blocks), (other.variant, other.names)] == [("a", ["together"], False), ("b", ["file"])]
+
+
+def test_a_long_start_up_of_the_other_does_not_hide_what_is_not_seen():
+    # Both take 6 × 0.2 s; A starts for 2 s. B claims 0.05 s, saves 6 × 0.15 s = 0.9 s by that, and 0.9 s of it lie outside.
+    slow, quick = said(0.2, 1.0, start_up_s=2.0), {"reported_s": 0.05, "observed_s": 0.2, "start_up_s": 0.0, "after_s": 0.0}
+    (found,) = examine(slow, quick | UNSEEN)
+    assert (found.kind, found.variant, found.blocks, found.names) == ("unobserved", "b", True, ["together"])
+    assert found.values == pytest.approx({"outside_s": 0.9, "gain_s": 0.9}, rel=0.01)
+    rounded = found.model_copy(update={"values": {"outside_s": 0.9, "gain_s": 0.9}})
+    assert describe_objection(rounded, {"b": "B"}).replace("\N{NO-BREAK SPACE}", " ") == (
+        "the epochs of B were not observed, because its reports arrive together, and what they save by its reports, 0.900 s, "
+        "may lie in the 0.900 s that its process takes besides; print with flush, or compare whole processes "
+        "(--metric process_s)"
+    )
+    (turned,) = examine(quick | UNSEEN, slow)
+    assert (turned.variant, turned.blocks) == ("a", True)
+
+
+def test_a_long_first_epoch_of_the_other_does_not_hide_what_is_not_seen():
+    # B reports 1.2 s as a first epoch of 0.95 s and five of 0.05 s. A's first one, which compiles, takes as long.
+    pairs = [
+        (ran(0.2, 0.2, slower=one), ran(0.05, 0.2, start_up_s=0.0, after_s=0.0, slower=other, **UNSEEN)) for one, other in NOISE
+    ]
+    for one, other in pairs:
+        one.epochs.loc[0, "train_s"] = other.epochs.loc[0, "train_s"] = 0.95
+    (found,) = object_to_faster(pairs)
+    # 6 × 0.15 s are saved, and 1.2 s less 6 × 0.05 s are left.
+    assert (found.kind, found.blocks, found.values) == (
+        "unobserved",
+        True,
+        pytest.approx({"outside_s": 0.9, "gain_s": 0.9}, rel=0.01),
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "blocks"),
+    [
+        # 6 × 0.5 s are saved, and 1.4 or 1.6 s lie outside of what B reports.
+        (said(1.0, 1.0), said(0.5, 1.0, start_up_s=1.3, **UNSEEN), False),
+        (said(1.0, 1.0), said(0.5, 1.0, start_up_s=1.5, **UNSEEN), True),
+        # What is unseen is slower: that does not flatter it.
+        (said(0.1, 1.0), said(0.2, 1.0, start_up_s=2.0, **UNSEEN), False),
+        (said(0.2, 1.0, start_up_s=2.0, **UNSEEN), said(0.1, 1.0), False),
+        # As fast: half of its 1.2 s are 0.6 s.
+        (said(0.2, 1.0), said(0.2, 1.0, start_up_s=0.4, **UNSEEN), False),
+        (said(0.2, 1.0), said(0.2, 1.0, start_up_s=0.6, **UNSEEN), True),
+    ],
+)
+def test_what_is_not_seen_has_to_be_little_beside_the_gain(one, other, blocks):
+    (found,) = examine(one, other)
+    assert (found.kind, found.blocks) == ("unobserved", blocks)
+
+
+def test_the_work_between_unseen_rates_has_to_fit_into_their_process():
+    # A's reports take 6 × 0.2 s; at twice the rate 0.6 s are saved of 1.2 s, and 0.6 s of B's process are left.
+    one = {"reported_s": 1 / 100, "observed_s": 0.2, "rates": True, "start_up_s": 2.0}
+    honest, cheat = (
+        {"reported_s": 1 / 200, "observed_s": seconds, "rates": True, "start_up_s": 0.0, "after_s": 0.0, **UNSEEN}
+        for seconds in (0.1, 0.2)
+    )
+    (found,) = [found for found in examine(one, honest, "samples_per_s", outcome="slower") if found.variant == "b"]
+    assert (found.kind, found.blocks) == ("unobserved", False)
+    (found,) = [found for found in examine(one, cheat, "samples_per_s", outcome="slower") if found.variant == "b"]
+    assert (found.kind, found.blocks) == ("unobserved", True)
+    assert found.values == pytest.approx({"outside_s": 0.6, "gain_s": 0.6}, rel=0.01)
+
+
+def test_a_variant_counts_as_seen_if_most_of_its_runs_are():
+    seen, unseen = said(0.1, 1.0), said(0.1, 1.0, **UNSEEN)
+    for number, expected in ((1, False), (3, True)):
+        runs = [ran(**(unseen if pair < number else seen), slower=NOISE[pair][1]) for pair in range(4)]
+        found = object_to_faster([(ran(0.2, 0.2, slower=NOISE[pair][0]), run) for pair, run in enumerate(runs)])
+        assert ([one.kind for one in found] == ["unobserved"]) == expected
+
+
+def test_a_single_epoch_whose_begin_was_seen_is_observed():
+    pairs = [(ran(0.2, 0.2, epochs=1), ran(0.1, 0.2, epochs=1)) for _ in range(4)]
+    for run in (run for pair in pairs for run in pair):
+        run.run.observed.arrivals, run.epochs["observed_s"] = "none", 0.2
+    assert observe_ratio("training_epoch_s", pairs) == pytest.approx(1.0)
 
 
 def test_a_variant_that_is_called_equivalent_may_not_work_on():
@@ -219,7 +308,9 @@ def estimate_clocks(run):
     totals = epoch_totals(run.epochs)
     between_s = max(0.0, run.run.process_s - run.run.start_up_s - float(totals.sum())) / len(totals)
     reported_s = float(totals[1:].mean())
-    return Clocks(len(totals), reported_s, float(totals.sum()), reported_s + between_s, None, 0.0, None, None, 0.0, False)
+    return Clocks(
+        len(totals), reported_s, float(totals.sum()), reported_s + between_s, None, 0.0, None, None, 0.0, False, "seen"
+    )
 
 
 @pytest.mark.parametrize("name", ["2026-11-25-h200-tutorial-pair", "2026-11-25-h200-turbo-epoch", "2026-11-22-h200-sides"])

@@ -58,7 +58,7 @@ class ProofOptions:
     ] = None
     quality_command: Annotated[
         str | None,
-        typer.Option(metavar="COMMAND", help="Prints the quality of what a run left in {run}: 'python evaluate.py {run}'"),
+        typer.Option(metavar="COMMAND", help="Prints the quality of --artifact in {run}: 'python evaluate.py {run}'"),
     ] = None
     artifacts: Annotated[
         list[str] | None,
@@ -151,14 +151,14 @@ class ProofOptions:
 
         Raises :class:`ConfigError` with all that is wrong.
         """
-        from speedproof.run.proof.request import REQUEST_SUFFIXES, check_request, read_request
+        from speedproof.run.proof.request import REQUEST_SUFFIXES, check_options, read_request
 
         taken = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
         given: dict[str, Any] = {name: value for name, (value, default) in taken.items() if value not in (default, [])}
         if len(self.commands) == 1 and self.commands[0].endswith(REQUEST_SUFFIXES):
             del given["commands"]
             return read_request(Path(self.commands[0]), given)
-        return check_request(given, "prove")
+        return check_options(given)
 
 
 def print_error(error: "SpeedproofError") -> None:

@@ -8,9 +8,11 @@ from speedproof.util.errors import ConfigError
 # Snakemake puts texts between quotes with Python's repr: a single quote changes the kind of quotes, and then `$` and
 # backticks run; a backslash, or a character that repr escapes, arrives as another one.
 MISQUOTED = "'\\"
-# In folders besides: braces are Snakemake's wildcards, colons and commas separate the folders of PYTHONPATH and Apptainer,
-# and Slurm replaces a percent sign and the letter behind it in the names of logs.
-MISREAD = MISQUOTED + "{}:,%"
+# In folders besides: braces are Snakemake's wildcards, and ours in commands; colons and commas separate the folders of
+# PYTHONPATH and Apptainer; Slurm and nsys replace a percent sign and the letter behind it in names. The table of mounts, which
+# --isolate reads, escapes by backslashes.
+MISREAD_HERE = "\\{}:,%"  # without a workflow
+MISREAD = f"{MISQUOTED}{MISREAD_HERE}"
 
 
 def find_unsafe(text: str, unsafe: str) -> str | None:
@@ -18,14 +20,17 @@ def find_unsafe(text: str, unsafe: str) -> str | None:
     return next((character for character in text if character in unsafe or not character.isprintable()), None)
 
 
-def check_folders(folders: Mapping[str, Path]) -> None:
-    """Raise :class:`ConfigError` that names the first folder which the workflow cannot take, by what it is for."""
+def check_folders(folders: Mapping[str, Path], workflow: bool = True) -> None:
+    """Raise :class:`ConfigError` that names the first folder which the tools cannot take, by what it is for.
+
+    Without the `workflow` these are neither Snakemake nor Slurm, and fewer characters are refused.
+    """
+    tools = "Snakemake, Apptainer or Slurm" if workflow else "search paths, Apptainer or profilers"
     for purpose, folder in folders.items():
-        found = find_unsafe(str(folder), MISREAD)
+        found = find_unsafe(str(folder), MISREAD if workflow else MISREAD_HERE)
         if found:
             raise ConfigError(
-                f"{purpose} {str(folder)!r}: Snakemake, Apptainer or Slurm cannot take {found!r} in a path; "
-                "move it, or use a link without it"
+                f"{purpose} {str(folder)!r}: {tools} cannot take {found!r} in a path; move it, or use a link without it"
             )
 
 

@@ -13,7 +13,9 @@ class Evaluation(Model):
     tree: str = Field(description="Folder that it runs in a copy of; `{workload}` is the workload's folder")
     linked: dict[str, str] = Field({}, description="What is linked there instead: name → where it lies")
     files: dict[str, str] = Field({}, description="SHA-256 of each file that the command names, by its word")
-    artifacts: list[FilePattern] = Field([], description="What each run must have written, relative to where it worked")
+    artifacts: list[FilePattern] = Field(
+        min_length=1, description="What each run must have written, relative to where it worked; nothing else shows whose it is"
+    )
     quality: Pattern | None = Field(
         None, description="Its group is the quality in the command's output; null: the last line that is a number"
     )

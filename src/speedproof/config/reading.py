@@ -5,9 +5,10 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from speedproof.config.base import Model
+from speedproof.config.validation_errors import key_names
 
 ReadingSource = Literal["marks", "ranges", "lines", "file", "process"]
 TimeUnit = Literal["ns", "us", "ms", "s", "min", "h"]
@@ -62,12 +63,13 @@ class Reading(Model):
     file: FilePattern | None = Field(None, description="file: what the program writes, relative to where it works")
 
     @model_validator(mode="after")
-    def _says_what_its_source_needs(self) -> "Reading":
+    def _says_what_its_source_needs(self, info: ValidationInfo) -> "Reading":
+        name = key_names(info)
         if sum(map(bool, (self.epoch, self.epoch_s, self.rate))) > 1:
-            raise ValueError("epoch, epoch_s and rate: give one of them")
+            raise ValueError(f"{name('epoch')}, {name('epoch_s')} and {name('rate')}: give one of them")
         for key in ("unit", "cumulative"):
             if getattr(self, key) and not self.epoch_s:
-                raise ValueError(f"{key}: is about epoch_s; add epoch_s, or leave it out")
+                raise ValueError(f"{name(key)}: is about {name('epoch_s')}; add {name('epoch_s')}, or leave it out")
         if self.source == "lines" and not (self.epoch or self.epoch_s or self.rate):
             raise ValueError("source `lines` needs `epoch`, `epoch_s` or `rate`")
         if (self.source == "ranges") != (self.epoch_range is not None):
@@ -79,7 +81,7 @@ class Reading(Model):
         for key in ("epoch_s", "rate", "quality", "samples") if self.source != "file" else ():
             pattern = getattr(self, key)
             if pattern is not None and re.compile(pattern).groups != 1:
-                raise ValueError(f"{key}: must have one group, in brackets, around the number, as in `val_acc: (\\S+)`")
+                raise ValueError(f"{name(key)}: must have one group, in brackets, around the number, as in `val_acc: (\\S+)`")
         return self
 
     @property

@@ -1,9 +1,17 @@
 """From pydantic's errors to one line a person can act on."""
 
 import difflib
+from collections.abc import Callable
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, ValidationInfo
+
+NameKey = Callable[[str], str]
+
+
+def key_names(info: ValidationInfo) -> NameKey:
+    """Return how a model's messages call its keys: as a file has them, or as the context of its validation says (`name`)."""
+    return (info.context or {}).get("name", str)
 
 
 def describe_problem(error: ValidationError, model: type[BaseModel]) -> str:

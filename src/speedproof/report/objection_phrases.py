@@ -15,6 +15,17 @@ _PLACES = {
     "after_s": "after its last epoch",
     "elsewhere_s": "outside of its epochs",
 }
+# Why our clock did not see epochs: of one variant, of both, and what to do about it.
+_UNSEEN = {
+    "together": ("its reports arrive together", "their reports arrive together", "print with flush"),
+    "file": ("its file is written at once", "their files are written at once", "append each row as its epoch ends"),
+    "replaced": (
+        "it writes a marks file of its own",
+        "they write marks files of their own",
+        "append to $SPEEDPROOF_RUN/marks.jsonl",
+    ),
+    "none": ("it has too few", "they have too few", "run more epochs"),
+}
 
 
 def describe_objection(objection: Objection, titles: Mapping[str, str]) -> str:
@@ -79,6 +90,22 @@ def _outside(one: Objection, whose: str) -> str:
         return f"the process of {whose} takes longer than the other's: {spent}{whole}"
     (saved,) = _format_values(one, "s", "gain_s")
     return f"the epochs of {whose} take {saved} less by its reports, but its process takes longer elsewhere: {spent}{whole}"
+
+
+def _unobserved(one: Objection, whose: str) -> str:
+    """Return whose epochs our clock did not see, and why; if a gain may be hidden there, how much, and what to do."""
+    (cause,) = one.names
+    its, their, remedy = _UNSEEN[cause]
+    unseen = f"the epochs of {whose} were not observed, because {its if one.variant else their}"
+    if "outside_s" not in one.values:
+        return unseen
+    outside = format_value(one.values["outside_s"], "s")
+    if "gain_s" in one.values:
+        (saved,) = _format_values(one, "s", "gain_s")
+        hidden = f"what they save by its reports, {saved}, may lie in the {outside} that its process takes besides"
+    else:
+        hidden = f"its process takes {outside} besides"
+    return f"{unseen}, and {hidden}; {remedy}, or compare whole processes (--metric process_s)"
 
 
 def _direction(one: Objection, whose: str) -> str:
@@ -215,6 +242,7 @@ _PHRASES: dict[ObjectionKind, Callable[[Objection, str], str]] = {
     "clocks": _clocks,
     "unsupported": _unsupported,
     "outside": _outside,
+    "unobserved": _unobserved,
     "direction": _direction,
     "warm-up differs": _warm_up_differs,
     "slowed": _slowed,

@@ -10,14 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 ObjectionKind = Literal[
     "left processes",
-    "clocks", "unsupported", "outside", "direction",
+    "clocks", "unsupported", "outside", "unobserved", "direction",
     "warm-up differs", "watched run differs", "watched run", "slowed", "may be slowed",
     "carried over", "warm caches", "changed packages", "changed links",
     "cores", "bytes read", "gpus",
     "noise", "busy machine", "shared gpu", "stolen time", "cpu quota", "heat", "gpu clocks", "gpu still busy",
 ]  # fmt: skip
 # What a user's own reason to trust reported times turns into conditions.
-OF_REPORTED_TIMES: tuple[ObjectionKind, ...] = ("clocks", "unsupported", "outside", "direction")
+OF_REPORTED_TIMES: tuple[ObjectionKind, ...] = ("clocks", "unsupported", "outside", "unobserved", "direction")
 MACHINE_KINDS: frozenset[ObjectionKind] = frozenset({"noise", "busy machine", "shared gpu", "stolen time", "cpu quota", "heat"})
 
 
@@ -30,7 +30,7 @@ class Objection(BaseModel):
     variant: str | None = Field(None, description="Whose runs it is about; null: both")
     blocks: bool = Field(description="Whether the outcome is inconclusive for it; else it is a condition")
     values: dict[str, float] = Field({}, description="The numbers that it rests on, by name")
-    names: list[str] = Field([], description="The files, variables or processes that it is about")
+    names: list[str] = Field([], description="The files, variables, processes or causes that it is about")
 
 
 def list_leading(objections: Sequence[Objection], is_open: bool) -> list[Objection]:

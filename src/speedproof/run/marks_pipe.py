@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ def timing_marks(path: Path) -> Iterator[MarkArrivals]:
         return
     # Open for both ends: a program never waits for a reader, and we never see an end between two of its marks.
     pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    os.fchmod(pipe, stat.S_IWUSR)  # a program that opens it to read fails at once, instead of waiting for lines that are ours
     with suppress(OSError):
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _ROOM)
     ended, end = os.pipe()

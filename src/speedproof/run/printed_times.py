@@ -27,6 +27,8 @@ _SPELLINGS = {word: unit for unit, words in _UNIT_WORDS.items() for word in word
 _PUNCTUATION = ",;)]}"
 _ANY_UNIT = "|".join(sorted(_SPELLINGS, key=len, reverse=True))
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.(?P<decimals>\d*))?|\.(?P<bare>\d+))(?:e(?P<exponent>[+-]?\d{1,4}))?", re.IGNORECASE)
+_GROUPED = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?P<decimals>\.\d*)?(?![.,]?\d)")  # 1,234.5 and 1,234,567
+_LONGEST_NUMBER = 64  # characters
 _CLOCK = re.compile(r"(?P<hours>\d+):(?P<minutes>[0-5]\d):(?P<seconds>[0-5]\d(?:\.\d*)?)")
 _UNIT = re.compile(rf"\s*(?P<unit>{_ANY_UNIT})(?![^\W\d])", re.IGNORECASE)
 _RATE = re.compile(r"\s*(?:[a-z]+\s+)?[a-z]*\s*(?:/|\bper\s)\s*(?:s|secs?|seconds?)(?!\w)", re.IGNORECASE)
@@ -81,6 +83,28 @@ def read_rate(text: str) -> PrintedTime | None:
         return None
     rate = float(number[0])
     return PrintedTime(1 / rate, 1 / rate, "s", _half_unit(number) / rate**2, named=True)
+
+
+def join_thousands(text: str, start: int, end: int, key: str) -> str:
+    """Return `text[start:end]`, which a pattern found in a line, with numbers such as 1,234.5 written as 1234.5.
+
+    Raises :class:`RecordError` if that is only a part of such a number, or 1,234, whose comma may be a decimal one.
+    """
+    found, first, last = text[start:end], max(0, start - _LONGEST_NUMBER), end + _LONGEST_NUMBER
+    if "," not in text[first:last]:
+        return found
+    for number in _GROUPED.finditer(text, first, last):
+        if number.start() >= end or number.end() <= start:
+            continue
+        if number.start() < start or number.end() > end:
+            raise RecordError(
+                f"{key}: {found!r:.40} is a part of {number[0]}; have the pattern's group match all of it, as (\\S+) does, or "
+                "print no comma"
+            )
+        if number["decimals"] is None and number[0].count(",") == 1:
+            raise RecordError(f"{key}: the comma of {number[0]} may separate thousands or decimals; print none")
+        found = found.replace(number[0], number[0].replace(",", ""))
+    return found
 
 
 def subtract_times(times: Sequence[PrintedTime]) -> list[PrintedTime]:

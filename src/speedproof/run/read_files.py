@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from speedproof.config.reading import Reading
-from speedproof.run.printed_times import PrintedTime, subtract_times
+from speedproof.run.printed_times import PrintedTime, join_thousands, subtract_times
 from speedproof.run.read_lines import (
     ReportedValue,
     check_length,
@@ -137,7 +137,8 @@ def _list_cells(name: str, rows: Rows, column: str | None, key: str) -> list[tup
     """Return what stands in a column, with the number of its row."""
     if column is None:
         return []
-    found = [(order, str(row[column])) for order, row in enumerate(rows) if row.get(column) not in (None, "")]
+    cells = [(order, str(row[column])) for order, row in enumerate(rows) if row.get(column) not in (None, "")]
+    found = [(order, join_thousands(cell, 0, len(cell), f"{name}: {column}")) for order, cell in cells]
     if not found:
         known = ", ".join(dict.fromkeys(str(name) for row in rows for name in row))
         raise RecordError(f"{name}: no value in {column!r}; it has {known or 'no columns'}: correct `reads.{key}`")

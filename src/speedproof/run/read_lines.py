@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from speedproof.config.reading import Reading, TimeUnit
-from speedproof.run.printed_times import PrintedTime, read_rate, read_time, subtract_times
+from speedproof.run.printed_times import PrintedTime, join_thousands, read_rate, read_time, subtract_times
 from speedproof.run.read_marks import MarkedEpoch, Marks, parse_samples
 from speedproof.util.errors import RecordError
 
@@ -115,7 +115,10 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
     times: list[PrintedTime] = []
     if reading.epoch_s:
         matches = _list_matches(lines, reading.epoch_s, "epoch_s")
-        times = [parse_time(match.group(1), line.text[match.end(1) :], reading.unit, line.text) for _, line, match in matches]
+        times = [
+            parse_time(_find_group(match, "epoch_s"), line.text[match.end(1) :], reading.unit, line.text)
+            for _, line, match in matches
+        ]
         if reading.cumulative:
             times = subtract_times(times)
         for (order, line, _), one in zip(matches[-len(times) :], times, strict=True):
@@ -124,7 +127,7 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
             epochs.append((order, MarkedEpoch(begun_s, None, line.at_s, reported_s=one.seconds, end_seen_s=line.at_s)))
     elif reading.rate:
         matches = _list_matches(lines, reading.rate, "rate")
-        times = [parse_rate(match.group(1), line.text) for _, line, match in matches]
+        times = [parse_rate(_find_group(match, "rate"), line.text) for _, line, match in matches]
         epochs = [(order, mark_sample(one, line.at_s, line.at_s)) for (order, line, _), one in zip(matches, times, strict=True)]
     elif reading.epoch:
         epochs = _read_arrivals(lines, reading.epoch)
@@ -154,9 +157,14 @@ def find_values(lines: Iterable[Line], pattern: str, key: str) -> list[ReportedV
     Raises :class:`RecordError` where it finds none, or what is no number.
     """
     return [
-        ReportedValue(order, read_number(match.group(1), key, line.text), line.at_s)
+        ReportedValue(order, read_number(_find_group(match, key), key, line.text), line.at_s)
         for order, line, match in _list_matches(lines, pattern, key)
     ]
+
+
+def _find_group(match: re.Match[str], key: str) -> str | None:
+    """Return what a pattern's group found in its line; None if it took no part."""
+    return None if match[1] is None else join_thousands(match.string, *match.span(1), key)
 
 
 def _list_matches(lines: Iterable[Line], pattern: str, key: str) -> list[tuple[int, Line, re.Match[str]]]:

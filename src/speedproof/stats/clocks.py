@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
+
 from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import Objection
+from speedproof.results.observations import Arrivals
 from speedproof.results.run_record import OBSERVED
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import LEAST_PAIRS, one_sided_quantile
@@ -25,7 +28,7 @@ _TOLERANCE, _SHARE = 0.02, 0.1
 # If it is not significant, it is too noisy to support a report from here on, and if it is half of what that claims. Between
 # honest programs of the records such changes reach 0.07 (2026-11-25-h100-tumour-published, with start-up and end in them).
 _NOISY = 0.1
-_LEAST_SEEN = 3  # pairs: on a busy machine a line may come late, and its run's epochs are not seen
+LEAST_SEEN = 3  # pairs: on a busy machine a line may come late, and its run's epochs are not seen
 _EATEN = 0.5  # of a gain, by time outside of epochs
 _ELSEWHERE = "elsewhere_s"  # all of that, if our clock did not see the epochs
 
@@ -44,6 +47,7 @@ class Clocks:
     after_s: float | None
     process_s: float
     rates: bool
+    arrivals: Arrivals
 
 
 def read_clocks(run: MeasuredRun) -> Clocks | None:
@@ -59,7 +63,9 @@ def _read_clocks(run: MeasuredRun) -> Clocks | None:
         return None
     totals = epoch_totals(run.epochs)
     counted = slice(1, None) if len(totals) > 1 else slice(None)
-    observed = read_column(run.epochs, OBSERVED) if seen.arrivals == "seen" and OBSERVED in run.epochs else None
+    observed = read_column(run.epochs, OBSERVED) if seen.arrivals in ("seen", "none") and OBSERVED in run.epochs else None
+    if observed is not None and np.isnan(observed[counted]).any():  # of a single epoch the begin may be seen, too
+        observed = None
     return Clocks(
         epochs=len(totals),
         reported_s=float(totals[counted].mean()),
@@ -71,6 +77,7 @@ def _read_clocks(run: MeasuredRun) -> Clocks | None:
         after_s=seen.after_s,
         process_s=run.run.process_s,
         rates=seen.rates,
+        arrivals=seen.arrivals,
     )
 
 
@@ -96,17 +103,26 @@ def observe_ratio(metric: str, pairs: Sequence[RunPair]) -> float | None:
     clocks = [(read_clocks(one), read_clocks(other)) for one, other in pairs]
     seen = [(one.observed_s, other.observed_s) for one, other in clocks if one and other]
     known = [math.log(one / other) for one, other in seen if one and other]
-    if not known or len(known) < min(_LEAST_SEEN, len(clocks)):
+    if not known or len(known) < min(LEAST_SEEN, len(clocks)):
         return None
     return math.exp(fmean(known) * (1 if METRICS[metric].lower_is_better else -1))
 
 
-def check_reported_times(examined: "Examined") -> list[Objection]:
-    """Object if a variant gains by what it does not report: parts of its epochs, or time outside of them."""
+ClockPair = tuple[Clocks, Clocks]  # of the variant that is checked, and of the other
+
+
+def pair_clocks(examined: "Examined") -> list[ClockPair]:
+    """Return pairs' times by both clocks, the reference's first; none if the metric is not reported, or they are too few."""
     if not METRICS[examined.metric].printed:
         return []
     pairs = [(one, other) for one, other in ((read_clocks(a), read_clocks(b)) for a, b in examined.pairs) if one and other]
-    if len(pairs) < LEAST_PAIRS:
+    return pairs if len(pairs) >= LEAST_PAIRS else []
+
+
+def check_reported_times(examined: "Examined") -> list[Objection]:
+    """Object if a variant gains by what it does not report: parts of its epochs, or time outside of them."""
+    pairs = pair_clocks(examined)
+    if not pairs:
         return []
     found = []
     sides = (examined.reference, examined.candidate)
@@ -115,9 +131,6 @@ def check_reported_times(examined: "Examined") -> list[Objection]:
         objection = check(variant, ordered) or _check_outside(examined, variant, ordered)
         found += [objection] if objection else []
     return found
-
-
-ClockPair = tuple[Clocks, Clocks]  # of the variant that is checked, and of the other
 
 
 def _check_epochs(variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
@@ -129,7 +142,7 @@ def _check_epochs(variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
     """
     seen = [(one, other, one.observed_s, other.observed_s) for one, other in pairs]
     known = [(one, other, own, others) for one, other, own, others in seen if own and others]
-    if len(known) < _LEAST_SEEN:
+    if len(known) < LEAST_SEEN:
         return None
     admitted_s = max(0.0, fmean(one.reported_s - other.reported_s for one, other, *_ in known))
     digits_s = max(2 * clocks.resolution_s for one, other, *_ in known for clocks in (one, other))
@@ -162,7 +175,7 @@ def _check_rates(variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
     of the gain is left for what both do besides. If they do not, or our clock did not see the reports, it is their processes.
     """
     known = [(one, other) for one, other in pairs if one.observed_s and other.observed_s and one.epochs == other.epochs]
-    if len(known) >= _LEAST_SEEN:
+    if len(known) >= LEAST_SEEN:
         logs = [math.log((other.observed_s or 1.0) / (one.observed_s or 1.0)) for one, other in known]
     else:  # the process is the only check
         known = list(pairs)
@@ -191,7 +204,7 @@ def _check_outside(examined: "Examined", variant: str, pairs: Sequence[ClockPair
         return None  # what all epochs take is not reported
     excesses = _list_excesses(pairs)
     gain: dict[str, float] = {}
-    if variant == _name_favoured(examined):
+    if variant == examined.favoured:
         gain_s = fmean(one.epochs * (other.reported_s - one.reported_s) for one, other in pairs)
         # What a first epoch takes more counts in no average: it may compile, or do the others' work.
         excesses["first_epoch_s"] = [_find_first_excess(one) - _find_first_excess(other) for one, other in pairs]
@@ -227,11 +240,3 @@ def _list_excesses(pairs: Sequence[ClockPair]) -> dict[str, list[float]]:
     if any(value is None for values in parts.values() for pair in values for value in pair):
         return {_ELSEWHERE: [(one.process_s - one.total_s) - (other.process_s - other.total_s) for one, other in pairs]}
     return {name: [own - others for own, others in values] for name, values in parts.items()}
-
-
-def _name_favoured(examined: "Examined") -> str | None:
-    """Return the variant that a ratio calls faster, if it does."""
-    if examined.outcome not in ("faster", "slower"):
-        return None
-    better = (examined.outcome == "faster") == METRICS[examined.metric].lower_is_better
-    return examined.candidate if better else examined.reference

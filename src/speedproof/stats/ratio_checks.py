@@ -13,8 +13,10 @@ from speedproof.stats.direction import check_direction
 from speedproof.stats.estimates import Interval, Pair
 from speedproof.stats.late_gpu_work import check_late_gpu_work
 from speedproof.stats.machine_noise import check_machine
+from speedproof.stats.metrics import METRICS
 from speedproof.stats.same_work import check_same_work
 from speedproof.stats.slowed import check_slowed
+from speedproof.stats.unobserved_epochs import check_unobserved
 from speedproof.stats.warm_up_check import check_slower_later, check_warm_up, check_watched
 
 
@@ -34,6 +36,14 @@ class Examined:
     # The variants' profiled runs, the reference's first.
     profiled: tuple[Sequence[MeasuredRun], Sequence[MeasuredRun]] = ((), ())
     trusted: bool = False  # whether the user has a reason to trust reported times
+
+    @property
+    def favoured(self) -> str | None:
+        """Return the variant that the ratio calls faster, if it does."""
+        if self.outcome not in ("faster", "slower"):
+            return None
+        better = (self.outcome == "faster") == METRICS[self.metric].lower_is_better
+        return self.candidate if better else self.reference
 
 
 Check = Callable[[Examined], list[Objection]]
@@ -61,6 +71,7 @@ def _check_same_work(examined: Examined) -> list[Objection]:
 CHECKS: tuple[Check, ...] = (
     _check_left_processes,
     check_reported_times,
+    check_unobserved,
     check_direction,
     check_carried_over,
     check_warm_up,

@@ -41,7 +41,5 @@ def tell_source(request: ProofRequest, evaluation: Evaluation | None, say: Calla
         fixed = [word for word in evaluation.files if word in (request.quality_command or "")]
         how = f"fixed by checksum: {', '.join(fixed)}" if fixed else "no word of it is a file that could be fixed by checksum"
         say(f"quality: by {scrub_secrets(request.quality_command or '')!r} after each timed run, outside of its time; {how}")
-        if not evaluation.artifacts:
-            say("quality: without --artifact the command may read a file that the run did not write")
     elif request.quality or request.margin is not None:
         say("quality: as the programs report it; --quality-command measures it from what they leave")

@@ -90,7 +90,8 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
     """
     status.go_on_with("looking at the commands and their folder")
     check_out(out, source)
-    check_folders({"--out": out.absolute(), "$TMPDIR": Path(tempfile.gettempdir())})
+    folders = {"--out": out.absolute(), "$TMPDIR": Path(tempfile.gettempdir())}
+    check_folders(folders, workflow=request.profile is not None)
     commands, judging = _resolve(request, source)
     executor = ProfileExecutor(out, request, status) if request.profile else LocalExecutor(out, request, status)
     variables = deciding_variables(os.environ, request.passed, request.dropped)

@@ -9,12 +9,12 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
 from speedproof.config.base import Model, Natural, Number, Positive
 from speedproof.config.model import Caches, ImageAddress, JobResources, Resources, VariablePattern
 from speedproof.config.reading import FilePattern, Pattern, RangeName, Reading, ReadingSource, TimeUnit
-from speedproof.config.validation_errors import describe_problem
+from speedproof.config.validation_errors import NameKey, describe_problem, key_names
 from speedproof.results.asked import Asked, Claim
 from speedproof.results.experiment import LOOKS, Minutes
 from speedproof.results.quality import Better
@@ -121,7 +121,9 @@ class ProofRequest(Model):
         None,
         description="Prints the quality of what a run left in {run}, after each timed run; quality then matches its output",
     )
-    artifacts: list[FilePattern] = Field([], description="Files that each run must write, for quality_command; as 'out/*.pt'")
+    artifacts: list[FilePattern] = Field(
+        [], description="Files that each run must write, which quality_command judges; as 'out/*.pt'"
+    )
     margin: Number | None = Field(None, ge=0, description="A quality that is worse by more than this withholds a speedup")
     better: Better = "higher"
     file: FilePattern | None = Field(None, description="A file that the programs write, in which epochs and qualities stand")
@@ -156,61 +158,122 @@ class ProofRequest(Model):
     container: ImageAddress | None = Field(None, description="A .sif file that the commands run in, by Apptainer")
 
     @model_validator(mode="after")
-    def _can_be_decided(self) -> "ProofRequest":
+    def _can_be_decided(self, info: ValidationInfo) -> "ProofRequest":
+        name = key_names(info)
+        mistakes = [
+            *self._list_mistakes_of_rounds(name),
+            *self._list_mistakes_of_quality(name),
+            *self._list_mistakes_of_reading(name),
+            *self._list_mistakes_of_places(name),
+            *self._list_mistakes_of_profiles(name),
+        ]
+        if mistakes:
+            raise ValueError("; ".join(mistakes))
+        _ = self.named_reading(info.context) or self.reading("marks", info.context)
+        return self
+
+    def _list_mistakes_of_rounds(self, name: NameKey) -> list[str]:
+        """Return what is wrong with how much is measured, and what is compared."""
         mistakes = []
         if self.rounds is not None and self.budget_min is not None:
-            mistakes.append("rounds and budget: give one of them")
+            mistakes.append(f"{name('rounds')} and {name('budget_min')}: give one of them")
         if self.rounds is not None and (self.rounds < _LEAST_ROUNDS or self.rounds % 2):
-            mistakes.append(f"rounds: {self.rounds}: an even number from {_LEAST_ROUNDS} on, since fewer pairs give no verdict")
-        mistakes += self._list_mistakes_of_quality()
-        if sum(map(bool, (self.epoch, self.epoch_s, self.rate))) > 1:
-            mistakes.append("epoch, epoch_s and rate: give one of them")
-        if self.epoch_range and (self.epoch or self.epoch_s or self.rate or self.file):
-            mistakes.append("epoch_range: is a source by itself; leave epoch, epoch_s, rate and file out")
-        if self.file and self.epoch:
-            mistakes.append("epoch: is for printed lines; of a file give epoch_s or rate, its column")
-        if self.workdir == "here" and self.file and not self.file.startswith("{run}/"):
-            mistakes.append("file: where all runs start here, it would be another run's; write and name it below {run}/")
-        if self.container and "://" in self.container:
-            mistakes.append(f"container: name a file; `apptainer pull image.sif {self.container}` makes one")
-        if self.container and self.profiled and self.profiler == "nsys":
             mistakes.append(
-                "profiled and container: nsys here does not see into an image; for a program with torch give profiler: kineto"
+                f"{name('rounds')}: {self.rounds}: an even number from {_LEAST_ROUNDS} on, since fewer pairs give no verdict"
             )
-        if self.isolate and self.caches == "shared":
-            mistakes.append("isolate and caches: an isolated run shares no caches; leave one of them out")
-        if self.isolate and (self.container or self.profiled or self.epoch_range):
-            mistakes.append("isolate: goes with none of container, profiled and epoch_range; leave it or these out")
-        if self.profiler == "kineto" and not self.profiled:
-            mistakes.append("profiler: kineto has no run to record; add profiled: 1, or leave it out")
-        if self.blind and self.epoch_range:
-            mistakes.append("blind and epoch_range: NVTX loads a library of ours to take ranges; leave one of them out")
-        if self.blind and self.margin is not None:
-            mistakes.append("blind and margin: quality is judged over seeds (SPEEDPROOF_SEED), which blind runs do not see")
-        if self.profile and (self.wait or self.wait_for_quiet_min):
-            mistakes.append("profile: its jobs run elsewhere; leave wait and wait_for_quiet_min out")
-        if self.gpus > 1 and self.profiled and self.profiler == "kineto":
-            mistakes.append("profiler and gpus: kineto records one process of a program; use nsys, or profile it with gpus: 1")
         if self.metric is not None:
             from speedproof.stats.metrics import METRICS
 
-            known = [name for name, metric in METRICS.items() if metric.compared and metric.judged]
+            known = [one for one, metric in METRICS.items() if metric.compared and metric.judged]
             if self.metric not in known:
-                mistakes.append(f"metric: {self.metric!r:.40} is none of {', '.join(known)}")
-        if mistakes:
-            raise ValueError("; ".join(mistakes))
-        _ = self.reading("marks") if self.named_reading() is None else self.named_reading()
-        return self
+                mistakes.append(f"{name('metric')}: {self.metric!r:.40} is none of {', '.join(known)}")
+        return mistakes
 
-    def _list_mistakes_of_quality(self) -> list[str]:
+    def _list_mistakes_of_quality(self, name: NameKey) -> list[str]:
         """Return what is wrong with what judges the quality."""
-        if self.quality_command is None:
-            return ["artifacts: are for quality_command; name one, or leave them out"] if self.artifacts else []
         mistakes = []
+        if self.blind and self.margin is not None:
+            mistakes.append(
+                f"{name('blind')} and {name('margin')}: quality is judged over seeds (SPEEDPROOF_SEED), which blind runs do "
+                "not see"
+            )
+        if self.quality_command is None:
+            if self.artifacts:
+                mistakes.append(f"{name('artifacts')}: is for {name('quality_command')}; add that, or leave it out")
+            if self.margin is not None and self.quality is None and self._reads_no_quality():
+                mistakes.append(
+                    f"{name('margin')}: no quality is named; print it ({name('quality')}), or measure it "
+                    f"({name('quality_command')})"
+                )
+            return mistakes
+        if not self.artifacts:
+            mistakes.append(
+                f"{name('quality_command')} also needs {name('artifacts')}: the files that each run leaves to be judged, for "
+                f"example {name('artifacts')} 'out/*.pt'"
+            )
         if "{run}" not in self.quality_command:
-            mistakes.append("quality_command: does not name {run}, the folder that holds what a run left; add it")
+            mistakes.append(f"{name('quality_command')}: does not name {{run}}, the folder that holds what a run left; add it")
         if self.quality is not None and re.compile(self.quality).groups != 1:
-            mistakes.append("quality: must have one group, in brackets, around the number, as in `val_acc: (\\S+)`")
+            mistakes.append(f"{name('quality')}: must have one group, in brackets, around the number, as in `val_acc: (\\S+)`")
+        return mistakes
+
+    def _reads_no_quality(self) -> bool:
+        """Return whether the source that is named has no quality by itself, as marks and MLPerf's log have."""
+        return bool(self.epoch or self.epoch_s or self.rate or self.epoch_range)
+
+    def _list_mistakes_of_reading(self, name: NameKey) -> list[str]:
+        """Return what is wrong with where epochs are read."""
+        mistakes = []
+        if sum(map(bool, (self.epoch, self.epoch_s, self.rate))) > 1:
+            mistakes.append(f"{name('epoch')}, {name('epoch_s')} and {name('rate')}: give one of them")
+        if self.epoch_range and (self.epoch or self.epoch_s or self.rate or self.file):
+            others = f"{name('epoch')}, {name('epoch_s')}, {name('rate')} and {name('file')}"
+            mistakes.append(f"{name('epoch_range')}: is a source by itself; leave {others} out")
+        if self.file and self.epoch:
+            mistakes.append(
+                f"{name('epoch')}: is for printed lines; of a file give {name('epoch_s')} or {name('rate')}, its column"
+            )
+        if self.workdir == "here" and self.file and not self.file.startswith("{run}/"):
+            mistakes.append(
+                f"{name('file')}: where all runs start here, it would be another run's; write and name it below {{run}}/"
+            )
+        if self.blind and self.epoch_range:
+            mistakes.append(
+                f"{name('blind')} and {name('epoch_range')}: NVTX loads a library of ours to take ranges; leave one of them out"
+            )
+        return mistakes
+
+    def _list_mistakes_of_places(self, name: NameKey) -> list[str]:
+        """Return what is wrong with where commands run."""
+        mistakes = []
+        if self.container and "://" in self.container:
+            mistakes.append(f"{name('container')}: name a file; `apptainer pull image.sif {self.container}` makes one")
+        if self.isolate and self.caches == "shared":
+            mistakes.append(f"{name('isolate')} and {name('caches')}: an isolated run shares no caches; leave one of them out")
+        if self.isolate and (self.container or self.profiled or self.epoch_range):
+            others = f"{name('container')}, {name('profiled')} and {name('epoch_range')}"
+            mistakes.append(f"{name('isolate')}: goes with none of {others}; leave it or these out")
+        if self.profile and (self.wait or self.wait_for_quiet_min):
+            mistakes.append(
+                f"{name('profile')}: its jobs run elsewhere; leave {name('wait')} and {name('wait_for_quiet_min')} out"
+            )
+        return mistakes
+
+    def _list_mistakes_of_profiles(self, name: NameKey) -> list[str]:
+        """Return what is wrong with runs under a profiler."""
+        mistakes = []
+        if self.container and self.profiled and self.profiler == "nsys":
+            mistakes.append(
+                f"{name('profiled')} and {name('container')}: nsys here does not see into an image; for a program with torch "
+                f"set {name('profiler')} to kineto"
+            )
+        if self.profiler == "kineto" and not self.profiled:
+            mistakes.append(f"{name('profiler')}: kineto has no run to record; set {name('profiled')} to 1, or leave it out")
+        if self.gpus > 1 and self.profiled and self.profiler == "kineto":
+            mistakes.append(
+                f"{name('profiler')} and {name('gpus')}: kineto records one process of a program; use nsys, or profile it on "
+                "one GPU"
+            )
         return mistakes
 
     @property
@@ -228,27 +291,20 @@ class ProofRequest(Model):
         """Return the minutes that rounds may take; None where their number is fixed."""
         return None if self.rounds is not None else self.budget_min or BUDGET_MIN
 
-    def named_reading(self) -> Reading | None:
+    def named_reading(self, context: dict[str, Any] | None = None) -> Reading | None:
         """Return the source that was named; None where the warm-up finds one."""
         if self.epoch_range:
-            return self.reading("ranges")
+            return self.reading("ranges", context)
         if self.file:
-            return self.reading("file")
-        return self.reading("lines") if self.epoch or self.epoch_s or self.rate else None
+            return self.reading("file", context)
+        return self.reading("lines", context) if self.epoch or self.epoch_s or self.rate else None
 
-    def reading(self, source: ReadingSource) -> Reading:
-        """Return how variants are read of a source."""
-        return Reading(
-            source=source,
-            epoch=self.epoch,
-            epoch_s=self.epoch_s,
-            epoch_range=self.epoch_range,
-            rate=self.rate,
-            unit=self.unit,
-            cumulative=self.cumulative,
-            quality=None if self.quality_command else self.quality,
-            file=self.file,
-        )
+    def reading(self, source: ReadingSource, context: dict[str, Any] | None = None) -> Reading:
+        """Return how variants are read of a source; `context` says how messages call keys."""
+        keys = ("epoch", "epoch_s", "epoch_range", "rate", "unit", "cumulative", "file")
+        quality = None if self.quality_command else self.quality
+        values = {"source": source, "quality": quality} | {key: getattr(self, key) for key in keys}
+        return Reading.model_validate(values, context=context)
 
 
 def check_request(values: dict[str, Any], origin: str) -> ProofRequest:
@@ -256,13 +312,27 @@ def check_request(values: dict[str, Any], origin: str) -> ProofRequest:
     try:
         return ProofRequest.model_validate(values)
     except ValidationError as error:
-        count = error.error_count()
-        lines = dict.fromkeys(
-            ".".join(map(str, one["loc"])) + (": " if one["loc"] else "") + one["msg"].removeprefix("Value error, ")
-            for one in error.errors()
-        )
-        said = describe_problem(error, ProofRequest) if count == 1 else "; ".join(lines)
+        said = describe_problem(error, ProofRequest) if error.error_count() == 1 else _list_problems(error, str)
         raise ConfigError(f"{origin}: {said}") from None
+
+
+def check_options(values: dict[str, Any]) -> ProofRequest:
+    """Return a checked request of the command line's options; raise :class:`ConfigError`, which names these, in one line."""
+    try:
+        return ProofRequest.model_validate(values, context={"name": name_option})
+    except ValidationError as error:
+        raise ConfigError(f"prove: {_list_problems(error, name_option)}") from None
+
+
+def _list_problems(error: ValidationError, name: NameKey) -> str:
+    """Return all that is wrong, each with its key as `name` calls it, and with what was given for one that has a value."""
+    found = []
+    for one in error.errors():
+        first, *inner = [part for part in one["loc"] if isinstance(part, str)] or [""]
+        where = ".".join([name(first), *inner])
+        given = f" (given: {one['input']!r:.60})" if where and one["type"] not in ("value_error", "missing") else ""
+        found.append(f"{where}{': ' if where else ''}{one['msg'].removeprefix('Value error, ')}{given}")
+    return "; ".join(dict.fromkeys(found))
 
 
 def read_request(path: Path, over: Mapping[str, Any] = MappingProxyType({})) -> ProofRequest:
@@ -294,6 +364,7 @@ def write_request(request: ProofRequest) -> str:
 
 # What is called otherwise on the command line than in the file.
 _OPTIONS = {
+    "commands": "commands",
     "budget_min": "--budget",
     "timeout_s": "--timeout",
     "passed": "--pass",
@@ -302,6 +373,11 @@ _OPTIONS = {
     "artifacts": "--artifact",
     "wait_for_quiet_min": "--wait-for-quiet",
 }
+
+
+def name_option(key: str) -> str:
+    """Return what a key of a request is called on the command line."""
+    return _OPTIONS.get(key, f"--{key.replace('_', '-')}" if key else "")
 
 
 def describe_asked(request: ProofRequest, metric: str) -> Asked:
@@ -314,7 +390,7 @@ def write_call(request: ProofRequest) -> str:
     """Return a request as a shell reads it: its commands, and each option that is not as it would be without."""
     words = ["speedproof", "prove", *request.commands]
     for name, value in request.model_dump(mode="json", exclude_defaults=True, exclude={"commands", "job"}).items():
-        option = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
+        option = name_option(name)
         for one in value if isinstance(value, list) else [value]:
             words += [option] if one is True else [option, str(one)]
     job = request.job.model_dump(exclude={"gpus"}, exclude_none=True) if request.job else {}
