@@ -146,7 +146,7 @@ def test_what_was_created_is_told_from_what_was_changed(tmp_path):
 
 def test_an_isolated_run_finds_nothing_of_the_warm_up(folder, needs_isolation):
     _, found = prove("sleep 0.2", f"sh cached.sh 0.2 {folder.parent}/home/result", "--isolate")
-    assert without_machine(found["objections"]) == [] and 0.5 < found["ratio"] < 2  # the file would make it 10
+    assert "carried over" not in [one["kind"] for one in found["objections"]] and 0.5 < found["ratio"] < 2  # the file: 10
     assert not (folder.parent / "home/result").exists()
 
 
