@@ -30,6 +30,7 @@ class WarmUpObserved(BaseModel):
 
     process_s: Duration
     epoch_s: Duration | None = None  # as the metric training_epoch_s has it; None: it reports no epochs
+    typical_epoch_s: Duration | None = None  # the median, which a few epochs that compile do not change; None: not recorded
     shortest_epoch_s: Duration | None = None  # of several
     watched_s: Duration | None = None  # the process of the last one, which saw us; None: timed runs see us, too
     changed: list[str] = []  # files that later runs see
