@@ -80,8 +80,8 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
     """Return what `config` will cost, by the past runs below `folders` (records and results), of the same workload.
 
     A run costs its start-up, its epochs and its validations, each their mean, and of the past runs of its variant the median,
-    in its mode if there is one; and what passes between a run and the next one. For a variant without past runs the one stands in that
-    differs from it in the fewest techniques. Past runs that broke off tell nothing.
+    in its mode if there is one; and what passes between a run and the next one. For a variant without past runs the one
+    stands in that differs from it in the fewest techniques. Past runs that broke off tell nothing.
     """
     past = [run for folder in folders for run in _find_past_runs(folder, config)]
     experiments_min = dict.fromkeys(config.experiments(), 0.0)
