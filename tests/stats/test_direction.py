@@ -45,8 +45,8 @@ def test_a_costly_epoch_among_short_ones_is_no_gain():
         rel=0.001,
     )  # fmt: skip
     assert say(found) == (
-        "B is 2.00× as fast by its average epoch, but 0.417× (0.409–0.424×) over all epochs and 0.440× (0.432–0.448×) as a whole "
-        "process"
+        "B is 2.00× as fast by its average epoch, but 0.417× (0.409–0.424×) over all epochs and 0.440× (0.432–0.448×) as a "
+        "whole process"
     )
 
 

@@ -26,8 +26,11 @@ def describe_objection(objection: Objection, titles: Mapping[str, str]) -> str:
 
 
 def describe_unequal_epochs(ratio: Ratio, subject: str) -> str:
-    """Return that the variants of a ratio ran different numbers of epochs, that of `subject` first; nothing if they did not."""
-    if ratio.work is None or not ratio.work.epochs:
+    """Return that the variants of a ratio ran different numbers of epochs, that of `subject` first; nothing if they did not.
+
+    An objection that says so is enough.
+    """
+    if ratio.work is None or not ratio.work.epochs or any("epochs" in one.values for one in ratio.objections):
         return ""
     own, other = ratio.work.epochs if subject == ratio.reference else reversed(ratio.work.epochs)
     return f", of unequal work ({format_count(own, 'epoch')} against {other:g})"
