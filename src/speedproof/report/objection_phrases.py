@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from speedproof.results.comparison import Comparison, Ratio
 from speedproof.results.objections import Objection, ObjectionKind
+from speedproof.stats.main_ratios import orient
 from speedproof.util.numbers import Unit, format_count, format_duration, format_range, format_ratio, format_value
 from speedproof.util.units import MIB
 
@@ -36,13 +37,16 @@ def describe_unequal_epochs(ratio: Ratio, subject: str) -> str:
     return f", of unequal work ({format_count(own, 'epoch')} against {other:g})"
 
 
-def describe_whole_process(ratio: Ratio, comparison: Comparison) -> str:
-    """Return the whole process' ratio if it says something else than `ratio`, or the numbers of epochs differ; else nothing."""
+def describe_whole_process(ratio: Ratio, comparison: Comparison, turned: bool = False) -> str:
+    """Return the whole process' ratio if it says something else than `ratio`, or the numbers of epochs differ; else nothing.
+
+    Variants change places if `turned`.
+    """
     named = any(one.kind == "direction" and "process" in one.values for one in ratio.objections)
     whole = None if named or ratio.metric == "process_s" else _find_whole(ratio, comparison)
     if whole is None or not (_disagree(ratio, whole) or (ratio.work is not None and ratio.work.epochs)):
         return ""
-    value, interval = format_ratio(whole.centre, whole.low, whole.high)
+    value, interval = format_ratio(*orient(whole, turned))
     return f"by the {comparison.title_of(whole.metric)} {value}{'' if whole.low is None else f' ({interval})'}"
 
 
