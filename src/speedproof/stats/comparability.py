@@ -153,7 +153,7 @@ def count_samples(run: MeasuredRun) -> int | None:
     if run.epochs.empty:
         return None
     if SAMPLES_AN_EPOCH not in run.derived:
-        run.derived[SAMPLES_AN_EPOCH] = _round(np.mean(_list_samples(run)[steady_epochs(run)]))
+        run.derived[SAMPLES_AN_EPOCH] = _round(float(np.mean(_list_samples(run)[steady_epochs(run)])))
     return cast(int | None, run.derived[SAMPLES_AN_EPOCH])
 
 
