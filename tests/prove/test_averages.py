@@ -21,6 +21,9 @@ for step in range(int(steps)):
 """
 
 
+NEAR = 0.2  # on a busy machine a sleep of 15 ms may take 20 ms
+
+
 @pytest.fixture(autouse=True)
 def program(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -39,7 +42,7 @@ def test_a_costly_step_every_now_and_then_makes_a_program_slower():
     """As an optimizer that renews its preconditioner has it."""
     status, found, sentence = prove("0.03 0.03 1 20 0", "0.015 0.15 5 20 0")
     # Without the first step: 15 × 0.015 s and 4 × 0.15 s are 0.825 s, against 19 × 0.03 s.
-    assert (found["outcome"], found["ratio"]) == ("shown", pytest.approx(0.57 / 0.825, rel=0.03))
+    assert (found["outcome"], found["ratio"]) == ("shown", pytest.approx(0.57 / 0.825, rel=NEAR))
     assert (status, [one for one in without_machine(found["objections"]) if one["blocks"]]) == (0, [])
     assert sentence.startswith("Shown: python train.py 0.015 0.15 5 20 0 is slower: 0.")
 
@@ -48,11 +51,11 @@ def test_more_epochs_than_a_shorter_one_pays_for():
     """As a variant that learns less in each of them needs."""
     status, found, sentence = prove("0.06 0.06 1 5 0", "0.03 0.03 1 20 0")
     # 5 × 0.06 s against 20 × 0.03 s.
-    assert (status, found["outcome"], found["ratio"]) == (2, "inconclusive", pytest.approx(2.0, rel=0.05))
+    assert (status, found["outcome"], found["ratio"]) == (2, "inconclusive", pytest.approx(2.0, rel=NEAR))
     (objection,) = [one for one in without_machine(found["objections"]) if one["blocks"]]
     assert objection["kind"] == "direction"
     assert (objection["values"]["epochs"], objection["values"]["other_epochs"]) == (20, 5)
-    assert objection["values"]["all_epochs"] == pytest.approx(0.5, rel=0.03)
+    assert objection["values"]["all_epochs"] == pytest.approx(0.5, rel=NEAR)
     # The whole has to show half of the gain, as logarithms.
     assert objection["values"]["process_low"] < objection["values"]["process"] < objection["values"]["process_high"] < 2**0.5
     assert sentence.startswith("Inconclusive: python train.py 0.03 0.03 1 20 0 ran 20 epochs and the other 5: it is ")
@@ -63,8 +66,8 @@ def test_steps_that_do_not_pay_for_their_compilation():
     status, found, sentence = prove("0.04 0.04 1 8 0", "0.02 0.02 1 8 0.4")
     # 8 × 0.04 s against 0.4 s and 8 × 0.02 s.
     (objection,) = [one for one in without_machine(found["objections"]) if one["kind"] == "direction"]
-    assert (status, objection["blocks"], objection["values"]["epoch"]) == (2, True, pytest.approx(2.0, rel=0.05))
-    assert objection["values"]["all_epochs"] == pytest.approx(0.32 / 0.56, rel=0.05)
+    assert (status, objection["blocks"], objection["values"]["epoch"]) == (2, True, pytest.approx(2.0, rel=NEAR))
+    assert objection["values"]["all_epochs"] == pytest.approx(0.32 / 0.56, rel=NEAR)
     assert " as fast by its average epoch, but 0." in sentence
 
 
