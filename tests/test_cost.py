@@ -1,6 +1,7 @@
 import math
 from datetime import UTC, datetime, timedelta
 
+import pandas as pd
 import pytest
 
 from speedproof.results.experiment import RUNS_FOLDER
@@ -36,6 +37,18 @@ def test_minutes_are_start_up_epochs_and_validations_of_past_runs(past):
     assert cost.experiments_min == pytest.approx({"experiment-1": 2 * (BASELINE_S + FAST_S) / 60}, rel=0.001)
     assert (cost.unknown, cost.devices, cost.data) == ([], ["NVIDIA H200"], ["phantom-full"])
     assert "these read phantom-full: epochs of more data take longer" in describe_cost(cost)
+
+
+def test_an_epoch_that_takes_longer_than_others_counts(tmp_path):
+    # Of five steady epochs of 1.08 s one takes three times as long, and the first counts in no average.
+    results = write_example(tmp_path / "records" / "example", Example(modes=("timed",)))
+    for path in results.glob("experiments/*/runs/*-fast-*/epochs.csv"):
+        table = pd.read_csv(path)
+        table.loc[3, "train_s"] *= 3
+        table.to_csv(path, index=False)
+    vouch_again(results)
+    cost = estimate_cost(config_with(), [results.parent])
+    assert cost.experiments_min["experiment-1"] == pytest.approx(2 * (BASELINE_S + FAST_S + 10 * 1.08 * 2 / 5) / 60, rel=0.001)
 
 
 def test_the_control_and_every_experiment_count(past):

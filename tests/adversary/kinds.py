@@ -87,7 +87,7 @@ KINDS = [
     Kind("preloaded_clock", CLOCKS, reference="honest_burning", starts=2, needs="cc", beside=("clock.c",)),
     *(Kind(program, CLOCKS, **MARKED) for program in ("own_marks", "marks_slow_clock", "marks_late")),
     *(Kind(program, CLOCKS, **FILED) for program in ("file_at_end", "file_early")),
-    Kind("costly_step", CLOCKS, truth="EPOCHS / (EPOCHS + (EPOCHS - 1) * (1 - 1 / FACTOR))"),
+    Kind("costly_step", CLOCKS, truth="(EPOCHS - 1) / (EPOCHS - 1 + (EPOCHS - 2) * (1 - 1 / FACTOR))"),
     Kind("start_up_hides", CLOCKS, reference="honest_start_up", truth="2"),
     Kind("rates_once", CLOCKS, reference="honest_rate_once", options=("--rate", r"(\S+) tok/s")),
     Kind("inflates_rate", CLOCKS, reference="honest_rate", options=("--rate", r"(\S+) tok/s")),

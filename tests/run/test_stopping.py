@@ -250,8 +250,8 @@ def test_control_runs_decide_nothing():
 
 @pytest.mark.parametrize(
     ("metric", "cost", "resolution"),
-    # Epochs 2 and 3 count: 2 s and 4 s, 10 and 30 samples a second; a digit of 0.1 s.
-    [(None, 3.0, 0.05 / 3), ("samples_per_s", 1 / 20, 0.05 / 3), ("process_s", 9.0, 0.0), ("first_epoch_s", 1.0, 0.05)],
+    # Epochs 2 and 3 count: 2 s and 4 s with 20 and 120 samples; a digit of 0.1 s.
+    [(None, 3.0, 0.05 / 3), ("samples_per_s", 6 / 140, 0.05 / 3), ("process_s", 9.0, 0.0), ("first_epoch_s", 1.0, 0.05)],
 )
 def test_rounds_are_decided_by_the_metric_that_is_compared(tmp_path, metric, cost, resolution):
     folder = tmp_path / "experiments/experiment-1/runs/01-a-timed"

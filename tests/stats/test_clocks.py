@@ -40,13 +40,15 @@ def ran(reported_s, observed_s, epochs=6, start_up_s=1.0, after_s=0.1, digit_s=0
         process_s=start_up_s * slower + span_s + after_s * slower,
     )
     table = pd.DataFrame({"train_s": train, "validation_s": math.nan, **seen})
-    return SimpleNamespace(run=run, epochs=table, derived={})
+    return SimpleNamespace(run=run, epochs=table, derived={}, until_decided=False)
 
 
 def examine(a, b, metric="training_epoch_s", rounds=6, outcome=None, trusted=False):
     """Two variants, given by the words of :func:`ran`: what is objected to their ratio A / B."""
     pairs = [(ran(**a, slower=one), ran(**b, slower=other)) for one, other in NOISE[:rounds]]
     centre = a["reported_s"] / b["reported_s"]
+    if metric == "samples_per_s":  # of a rate the candidate is faster if it is below 1
+        centre = 1 / centre
     outcome = outcome or ("equivalent" if abs(math.log(centre)) < 0.02 else "faster" if centre > 1 else "slower")
     found = Examined(
         reference="a", candidate="b", metric=metric, pairs=pairs, centre=centre, interval=None, outcome=outcome,

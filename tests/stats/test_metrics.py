@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 
 import pandas as pd
@@ -20,6 +21,7 @@ from speedproof.stats.metrics import (
     epochs_to_quality,
     gpu_busy_fraction,
     measure_run,
+    samples_per_s,
     training_epoch_s,
     validation_epoch_s,
 )
@@ -43,15 +45,34 @@ def make_epochs(train_s, validation_s=None, quality=None):
 
 
 def test_training_epoch_leaves_out_the_warm_up_once_two_others_remain():
-    assert training_epoch_s(make_epochs([9.0, 1.0, 2.0, 4.0])) == 2.0
+    assert training_epoch_s(make_epochs([9.0, 1.0, 2.0, 6.0])) == 3.0
     assert training_epoch_s(make_epochs([9.0, 1.0])) == 5.0
     assert training_epoch_s(make_epochs([9.0])) == 9.0
     assert training_epoch_s(make_epochs([])) is None
 
 
+def test_a_costly_epoch_counts_as_much_as_it_takes():
+    # Of 40 steps every fifth takes 0.4 s, the others 0.02 s; without the first 8 × 0.4 + 31 × 0.02 = 3.82 s of 39.
+    steps = [0.4 if step % 5 == 4 else 0.02 for step in range(40)]
+    assert training_epoch_s(make_epochs(steps)) == pytest.approx(3.82 / 39)
+
+
+def test_a_rate_is_of_all_samples_over_all_of_their_time():
+    # 10 samples in 1 s, then 90 in 3 s: 100 in 4 s, though the mean of 10/s and 30/s is 20/s. The first epoch warms up.
+    epochs = make_epochs([9.0, 1.0, 3.0]).assign(samples_per_s=[1.0, 10.0, 30.0])
+    assert samples_per_s(epochs) == pytest.approx(25.0)
+    # An epoch of which no samples are known counts in neither.
+    assert samples_per_s(epochs.assign(samples_per_s=[1.0, math.nan, 30.0])) == pytest.approx(30.0)
+    assert math.isnan(samples_per_s(epochs.assign(samples_per_s=math.nan)))
+    # Printed rates stand for a sample each: 2 samples in 1/10 + 1/30 s.
+    assert samples_per_s(make_epochs([1.0, 1 / 10, 1 / 30]).assign(samples_per_s=[1.0, 10.0, 30.0])) == pytest.approx(15.0)
+
+
 def test_validation_epoch_counts_validating_epochs_but_never_the_first():
     epochs = make_epochs([9.0, 1.0, 2.0, 3.0], [5.0, 0.5, None, 0.7])
     assert validation_epoch_s(epochs) == pytest.approx((1.5 + 3.7) / 2)
+    several = make_epochs([9.0, 1.0, 2.0, 6.0], [5.0, 0.5, 0.5, 0.5])
+    assert validation_epoch_s(several) == pytest.approx((1.5 + 2.5 + 6.5) / 3)
     assert validation_epoch_s(make_epochs([9.0, 1.0], [5.0, None])) is None
 
 
@@ -77,7 +98,7 @@ def test_a_traces_epoch_has_validation_at_the_share_of_the_metric():
 def test_the_first_epoch_of_each_process_warms_up():
     # A second process began with epoch 5; intervals end with epochs 2, 4, 6 and 8.
     epochs = make_epochs([9.0, 1.0, 2.0, 2.0, 8.0, 3.0, 4.0, 5.0], [None, 0.1, None, 0.1, None, 0.1, None, 0.1])
-    assert training_epoch_s(epochs, warm_ups={1, 5}) == 2.5  # of 1 2 2 3 4 5
+    assert training_epoch_s(epochs, warm_ups={1, 5}) == pytest.approx(17 / 6)  # of 1 2 2 3 4 5
     assert epoch_s(epochs, warm_ups={1, 5}) == pytest.approx((2.0 + 2.1 + 4.0 + 5.1) / 4)
     every = make_epochs([9.0, 1.0, 8.0, 3.0], [0.5, 0.5, 0.5, 0.7])
     assert validation_epoch_s(every, warm_ups={1, 3}) == pytest.approx((1.5 + 3.7) / 2)
@@ -85,7 +106,7 @@ def test_the_first_epoch_of_each_process_warms_up():
 
 def test_where_too_little_remains_beside_the_warm_ups_all_counts_as_it_does_of_one_process():
     epochs = make_epochs([9.0, 1.0, 8.0], [None, 0.5, 0.5])
-    assert training_epoch_s(epochs, warm_ups={1, 3}) == 8.0
+    assert training_epoch_s(epochs, warm_ups={1, 3}) == pytest.approx((9.0 + 1.0 + 8.0) / 3)
     assert epoch_s(epochs, warm_ups={1, 3}) == pytest.approx((9.0 + 1.5 + 8.5) / 3)
     assert validation_epoch_s(epochs, warm_ups={1, 2, 3}) is None
 

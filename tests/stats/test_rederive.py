@@ -89,10 +89,11 @@ def value_of(results, file, metric, target):
         }[metric]
     return {
         "first_epoch_s": epochs[0]["train_s"],
-        "training_epoch_s": median(epoch["train_s"] for epoch in epochs[1:]),
-        "validation_epoch_s": median(whole_epoch_s(epoch) for epoch in epochs[1:] if epoch["validation_s"]),
+        "training_epoch_s": fmean(epoch["train_s"] for epoch in epochs[1:]),
+        "validation_epoch_s": fmean(whole_epoch_s(epoch) for epoch in epochs[1:] if epoch["validation_s"]),
         "epoch_s": fmean(whole_epoch_s(epoch) for epoch in epochs[2:]),  # every second epoch validates
-        "samples_per_s": median(epoch["samples_per_s"] for epoch in epochs[1:]),
+        "samples_per_s": sum(epoch["samples_per_s"] * epoch["train_s"] for epoch in epochs[1:])
+        / sum(epoch["train_s"] for epoch in epochs[1:]),
         "all_epochs_s": sum(map(whole_epoch_s, epochs)),
         "cache_gb": run["cache_bytes"] / 1e9,
         "fill_and_epochs_s": run["cache_fill_s"] + sum(map(whole_epoch_s, epochs)),

@@ -1,12 +1,14 @@
 """What the faster variant of a ratio had more of, or read less: said if it is much, and so in every pair."""
 
+import math
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 from speedproof.report.objection_phrases import describe_objection
 from speedproof.results.observations import Observations
-from speedproof.stats.same_work import check_same_work
+from speedproof.stats.same_work import check_same_work, check_work
 
 MIB = 2**20
 
@@ -77,3 +79,17 @@ def test_who_reads_a_third_and_who_takes_more_gpus_is_said():
 def test_a_condition_names_both_numbers(first, second, said):
     (condition,) = check_same_work("a", "b", "training_epoch_s", 2.0, pair_up(first, second))
     assert describe_objection(condition, {"b": "python b.py"}) == said
+
+
+@pytest.mark.parametrize(("rates", "counts"), [(False, [5, 20]), (True, [])])
+def test_lines_of_rates_are_no_epochs(rates, counts):
+    observed = Observations(rates=rates)
+    table = pd.DataFrame({"epoch": [1], "train_s": [1.0], "samples_per_s": [math.nan]})
+    runs = [
+        SimpleNamespace(
+            run=SimpleNamespace(observed=observed, epochs=number, work=None, flop_per_epoch=None, parameters=0, continued=[]),
+            epochs=table, derived={}, title=name, file=str,
+        )
+        for name, number in (("A", 5), ("B", 20))
+    ]  # fmt: skip
+    assert check_work([tuple(runs)]).epochs == counts

@@ -126,13 +126,13 @@ def test_t4_streams_are_busy_as_a_join_says(summaries, ask):
     assert whole == streams
 
 
-def test_t4_ideal_step_is_the_median_of_its_busy_time(summaries, ask):
+def test_t4_ideal_step_is_the_mean_of_its_busy_time(summaries, ask):
     query = f"""
         SELECT sum(min(work.end, step.end) - max(work.start, step.start)) FROM {T4_ACTIVITY} work
-        JOIN {STEPS} step ON work.end > step.start AND work.start < step.end GROUP BY number
+        JOIN {STEPS} step ON work.end > step.start AND work.start < step.end GROUP BY number ORDER BY number
     """
-    busy_ns = [length for (length,) in ask(T4, query)]
-    assert summaries[T4].ideal_epoch_s == pytest.approx(statistics.median(busy_ns) / 1e9, abs=1e-12)
+    _, *busy_ns = [length for (length,) in ask(T4, query)]  # the first step warms up
+    assert summaries[T4].ideal_epoch_s == pytest.approx(statistics.fmean(busy_ns) / 1e9, abs=1e-12)
     assert summaries[T4].overlapped_epoch_s == summaries[T4].ideal_epoch_s  # it names no phase that loads data
 
 

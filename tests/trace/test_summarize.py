@@ -111,7 +111,7 @@ def test_account_gives_every_nanosecond_to_one_term(summary):
         assert shares == sorted(shares, reverse=True)
 
 
-def test_ideal_epochs_are_medians_of_training_parts(summary):
+def test_ideal_epochs_are_means_of_training_parts(summary):
     # GPU busy within the training parts: 3100 and 0; data time: 4000 (dataload) and 0; the greater: 4000 and 0.
     assert us(summary.ideal_epoch_s) == 1550
     assert us(summary.overlapped_epoch_s) == 2000

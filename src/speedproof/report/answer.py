@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from speedproof.report.document import VariantName
 from speedproof.report.headlines import describe_needed
-from speedproof.report.objection_phrases import describe_objection, describe_unequal_epochs
+from speedproof.report.objection_phrases import describe_objection, describe_unequal_epochs, describe_whole_process
 from speedproof.report.scope import name_here, warn_of_machines
 from speedproof.results.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
 from speedproof.results.objections import list_leading
@@ -62,7 +62,7 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
     if not is_of_times(row):
         open_yet = _OPENINGS.get(main.state, [])
         return [*open_yet, slow, f" has {value} the {comparison.title_of(row.metric)} of ", fast, f"{here}."]
-    does, unequal = _describe_doing(row, comparison), describe_unequal_epochs(row, names[0])
+    does, work = _describe_doing(row, comparison), _describe_work(row, comparison, names[0], main.turned == (centre >= 1))
     match main.state:
         case "shown" if centre < 1:  # what is documented keeps its way round
             near = warn_of_machines(row, main.interval[0])
@@ -70,13 +70,13 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
                 slow,
                 f" is slower: it {does} {format_ratio(*main.interval)[0]} as fast as ",
                 fast,
-                f"{here}{describe_unequal_epochs(row, names[1])}{near}.",
+                f"{here}{_describe_work(row, comparison, names[1], main.turned)}{near}.",
             ]
         case "shown":
-            return [fast, f" {does} {value} as fast as ", slow, f"{here}{unequal}{warn_of_machines(row, main.interval[0])}."]
+            return [fast, f" {does} {value} as fast as ", slow, f"{here}{work}{warn_of_machines(row, main.interval[0])}."]
         case "equivalent":
             margin = format_value(comparison.equivalence_margin, "%")
-            return [fast, f" {does} as fast as ", slow, f"{here}{unequal}, within {margin}."]
+            return [fast, f" {does} as fast as ", slow, f"{here}, within {margin}{work}."]
         case "no difference shown":
             return [
                 f"No difference shown: {_list_doubts(row, comparison)}whether ",
@@ -89,7 +89,7 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
             return ["Withheld: ", fast, f" {does} {value} as fast as ", slow, f"{here}, but at a worse quality."]
         case "contested":
             doubts = _list_doubts(row, comparison)
-            return [f"Inconclusive: {doubts}", fast, f" came out {value} as fast as ", slow, f"{here}{unequal}."]
+            return [f"Inconclusive: {doubts}", fast, f" came out {value} as fast as ", slow, f"{here}{work}."]
         case "one pair":
             return [
                 "No verdict: in a single pair of runs ",
@@ -192,6 +192,12 @@ def _list_doubts(row: Ratio, comparison: Comparison) -> str:
     """Return the objections that a ratio's sentence begins with, each with a semicolon behind it."""
     leading = list_leading(row.objections, row.outcome == "inconclusive")
     return "".join(f"{describe_objection(one, comparison.variants)}; " for one in leading)
+
+
+def _describe_work(row: Ratio, comparison: Comparison, subject: str, turned: bool) -> str:
+    """Return the numbers of epochs if they differ, that of `subject` first, and the whole process if it says something else."""
+    whole = describe_whole_process(row, comparison, turned)
+    return f"{describe_unequal_epochs(row, subject)}{f'; {whole}' if whole else ''}"
 
 
 def _describe_doing(row: Ratio, comparison: Comparison) -> str:

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from speedproof.results.comparison import Ratio
+from speedproof.results.comparison import Comparison, Ratio
 from speedproof.results.objections import Objection, ObjectionKind
-from speedproof.util.numbers import Unit, format_count, format_duration, format_range, format_value
+from speedproof.stats.main_ratios import orient
+from speedproof.util.numbers import Unit, format_count, format_duration, format_range, format_ratio, format_value
 from speedproof.util.units import MIB
 
 # Where a process spends time outside of its epochs.
@@ -26,6 +27,9 @@ _UNSEEN = {
     ),
     "none": ("it has too few", "they have too few", "run more epochs"),
 }
+# By what a variant is faster, and what contradicts that.
+_AVERAGES = {"epoch": "average epoch", "rate": "rate"}
+_WHOLES = {"all_epochs": "over all epochs", "process": "as a whole process"}
 
 
 def describe_objection(objection: Objection, titles: Mapping[str, str]) -> str:
@@ -34,11 +38,46 @@ def describe_objection(objection: Objection, titles: Mapping[str, str]) -> str:
 
 
 def describe_unequal_epochs(ratio: Ratio, subject: str) -> str:
-    """Return that the variants of a ratio ran different numbers of epochs, that of `subject` first; nothing if they did not."""
-    if ratio.work is None or not ratio.work.epochs:
+    """Return that the variants of a ratio ran different numbers of epochs, that of `subject` first; nothing if they did not.
+
+    An objection that says so is enough.
+    """
+    if ratio.work is None or not ratio.work.epochs or any("epochs" in one.values for one in ratio.objections):
         return ""
     own, other = ratio.work.epochs if subject == ratio.reference else reversed(ratio.work.epochs)
     return f", of unequal work ({format_count(own, 'epoch')} against {other:g})"
+
+
+def describe_whole_process(ratio: Ratio, comparison: Comparison, turned: bool = False) -> str:
+    """Return the whole process' ratio if it says something else than `ratio`, or the numbers of epochs differ; else nothing.
+
+    Variants change places if `turned`.
+    """
+    named = any(one.kind == "direction" and "process" in one.values for one in ratio.objections)
+    whole = None if named or ratio.metric == "process_s" else _find_whole(ratio, comparison)
+    if whole is None or not (_disagree(ratio, whole) or (ratio.work is not None and ratio.work.epochs)):
+        return ""
+    value, interval = format_ratio(*orient(whole, turned))
+    return f"by the {comparison.title_of(whole.metric)} {value}{'' if whole.low is None else f' ({interval})'}"
+
+
+def _find_whole(ratio: Ratio, comparison: Comparison) -> Ratio | None:
+    """Return the ratio of the whole processes of the same runs."""
+    variants = (ratio.reference, ratio.candidate)
+    if comparison.metrics[ratio.metric].better == "higher":  # of a rate they are exchanged
+        variants = variants[::-1]
+    same = (*variants, ratio.mode, ratio.scope, ratio.experiment, "process_s")
+    fields = ("reference", "candidate", "mode", "scope", "experiment", "metric")
+    return next((one for one in comparison.ratios if tuple(getattr(one, name) for name in fields) == same), None)
+
+
+def _disagree(ratio: Ratio, whole: Ratio) -> bool:
+    """Return whether what one ratio shows is not what the other one shows; an inconclusive one shows nothing."""
+    return (
+        ratio.outcome in ("faster", "slower", "equivalent")
+        and whole.outcome in ("faster", "slower")
+        and ratio.outcome != whole.outcome
+    )
 
 
 def describe_remedy(objections: Sequence[Objection]) -> str:
@@ -109,9 +148,20 @@ def _unobserved(one: Objection, whose: str) -> str:
 
 
 def _direction(one: Objection, whose: str) -> str:
-    names = {"all_epochs": "all of its epochs", "process": "its whole process"}
-    parts = [f"{format_value(one.values[name], '×')} as fast over {what}" for name, what in names.items() if name in one.values]
-    return f"the typical epoch of {whose} is shorter, but it is {' and '.join(parts)}"
+    gain, what = next((one.values[name], what) for name, what in _AVERAGES.items() if name in one.values)
+    wholes = [f"{_describe_whole(one, name)} {whole}" for name, whole in _WHOLES.items() if name in one.values]
+    said = f"is {format_value(gain, '×')} as fast by its {what}, but {' and '.join(wholes)}"
+    if "epochs" not in one.values:
+        return f"{whose} {said}"
+    ran = f"ran {format_count(int(one.values['epochs']), 'epoch')} and the other {one.values['other_epochs']:g}"
+    return f"{whose} {ran}: it {said}"
+
+
+def _describe_whole(one: Objection, name: str) -> str:
+    """Return a ratio, and its interval if it has one."""
+    low, high = one.values.get(f"{name}_low"), one.values.get(f"{name}_high")
+    value, interval = format_ratio(one.values[name], low, high)
+    return value if low is None else f"{value} ({interval})"
 
 
 def _cores(one: Objection, whose: str) -> str:

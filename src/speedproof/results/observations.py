@@ -30,6 +30,7 @@ class WarmUpObserved(BaseModel):
 
     process_s: Duration
     epoch_s: Duration | None = None  # as the metric training_epoch_s has it; None: it reports no epochs
+    typical_epoch_s: Duration | None = None  # the median, which a few epochs that compile do not change; None: not recorded
     shortest_epoch_s: Duration | None = None  # of several
     watched_s: Duration | None = None  # the process of the last one, which saw us; None: timed runs see us, too
     changed: list[str] = []  # files that later runs see
@@ -38,7 +39,7 @@ class WarmUpObserved(BaseModel):
     # Of the first variant, if warm-ups of others created files elsewhere: one more run that did not see them, just before the
     # timed ones.
     without_s: Duration | None = None  # the process of that run; None: there was none
-    without_epoch_s: Duration | None = None  # its typical epoch; None: it reports no epochs
+    without_epoch_s: Duration | None = None  # its average epoch; None: it reports no epochs
     hidden: list[str] = []  # what it did not see
     not_hidden: list[str] = []  # what others' warm-ups changed that was there before, so that nothing can be run without it
 

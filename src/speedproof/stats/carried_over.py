@@ -28,7 +28,7 @@ _SHARE = 0.5
 _RANGES, _MOST_WHOLE, _LEAST_EXCESS = 3, 4, 0.1
 # Of files that later runs write again, as logs, nothing is concluded unless later runs take less than half of the first.
 _LEAST_DROP = 2
-_LEAST_EPOCHS = 3  # from which on the epoch in which programs compile counts in no median
+_LEAST_EPOCHS = 3  # of which a median says whether most were slow
 _LEAST_RUNS = 3  # without which there is no range of later runs
 
 
@@ -132,10 +132,12 @@ def _accounts_for(speedup: float, first_s: float, others_s: Sequence[float]) -> 
 
 
 def _check_caches(own: _Lives, speedup: float, faster: bool) -> list[Objection]:
-    """Object if compile caches account for the gain: it blocks for steady epochs, which do not compile."""
+    """Object if compile caches account for the gain: it blocks if most epochs of the warm-up were slow, as few compile."""
     if not (own.warm_up.kept_caches and faster and _accounts_for(speedup, own.warm_up_s, own.runs_s)):
         return []
-    steady = own.of_epochs and min(run.run.epochs for run in own.runs) >= _LEAST_EPOCHS
+    typical_s = own.warm_up.typical_epoch_s or own.warm_up_s
+    several = own.of_epochs and min(run.run.epochs for run in own.runs) >= _LEAST_EPOCHS
+    steady = several and _accounts_for(speedup, typical_s, own.runs_s)
     values = {"first_s": own.warm_up_s, "later_s": median(own.runs_s), "files": float(own.warm_up.kept_caches)}
     return [Objection(kind="warm caches", variant=own.variant, blocks=steady, values=values)]
 

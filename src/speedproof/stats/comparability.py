@@ -148,12 +148,12 @@ def list_stopped(results: Results) -> list[StoppedExperiment]:
 def count_samples(run: MeasuredRun) -> int | None:
     """Return on how many samples an epoch trains, over all ranks; None where the program did not say.
 
-    It is the median of the epochs whose time is compared. A variant that trains on fewer is no faster for it.
+    It is the mean of the epochs whose time is compared. A variant that trains on fewer is no faster for it.
     """
     if run.epochs.empty:
         return None
     if SAMPLES_AN_EPOCH not in run.derived:
-        run.derived[SAMPLES_AN_EPOCH] = _round(np.median(_list_samples(run)[steady_epochs(run)]))
+        run.derived[SAMPLES_AN_EPOCH] = _round(float(np.mean(_list_samples(run)[steady_epochs(run)])))
     return cast(int | None, run.derived[SAMPLES_AN_EPOCH])
 
 

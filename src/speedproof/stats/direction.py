@@ -9,13 +9,15 @@ from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import Objection
 from speedproof.stats.clocks import read_clocks
 from speedproof.stats.comparability import RunPair
-from speedproof.stats.estimates import LEAST_PAIRS, one_sided_quantile
+from speedproof.stats.estimates import LEAST_PAIRS, bounded_exp, estimate_mean, one_sided_quantile
 from speedproof.stats.metrics import METRICS, all_epochs_s
+from speedproof.stats.sequential import repeat_interval
 
 if TYPE_CHECKING:
     from speedproof.stats.ratio_checks import Examined
 
 _CONFIDENCE = 0.99  # one-sided
+_AVERAGES = ("training_epoch_s", "validation_epoch_s", "epoch_s", "samples_per_s")
 # If programs print one iteration of ten, the sum of what they print means nothing. So it counts only if it is most of the time.
 _COVERS = 0.5
 # Of different numbers of epochs an epoch is not the same work: the whole has to show at least so much of the gain.
@@ -24,26 +26,65 @@ _DIFFERS = 0.02  # as much as two variants that are called equivalent
 
 
 def check_direction(examined: "Examined") -> list[Objection]:
-    """Object if a variant's average epoch is shorter, but all of its epochs or its process take longer than the other's."""
-    if METRICS[examined.metric].printed != "epoch" or examined.outcome not in ("faster", "slower"):
+    """Object if a variant is faster by its average epoch or rate, but all of its epochs or its process take longer."""
+    if examined.metric not in _AVERAGES or examined.outcome not in ("faster", "slower"):
         return []
-    sign = 1.0 if examined.centre > 1 else -1.0
     if any(run.run.observed is None for pair in examined.pairs for run in pair):  # of a version that did not check
         return []
-    unequal = any(len(one.epochs) != len(other.epochs) for one, other in examined.pairs)
-    needed = _SUPPORTS * abs(math.log(examined.centre)) if unequal else 0.0
+    candidate_gains = (examined.centre > 1) == METRICS[examined.metric].lower_is_better
+    sign = 1.0 if candidate_gains else -1.0
     gains = {
         "all_epochs": [sign * log for log in _sum_epochs(examined.pairs)],
         "process": [sign * math.log(one.run.process_s / other.run.process_s) for one, other in examined.pairs],
     }
+    needed = _find_needed(examined)
     if _is_above([gain - needed for gain in gains["process"]]):  # whatever epochs are, the whole is faster
         return []
     missing = {name: [needed - gain for gain in own] for name, own in gains.items()}
     # Epochs and their sum differ by the same noise, unlike a process, which also starts.
     differs = {"process": _is_above(missing["process"]), "all_epochs": fmean(missing["all_epochs"] or [0.0]) > _DIFFERS}
-    values = {name: math.exp(fmean(own)) for name, own in gains.items() if differs[name]}
-    favoured = examined.candidate if examined.centre > 1 else examined.reference
-    return [Objection(kind="direction", variant=favoured, blocks=True, values=values)] if values else []
+    if not any(differs.values()):
+        return []
+    repeated = examined.pairs[0][0].until_decided
+    values = _describe_gain(examined, candidate_gains)
+    for name, own in gains.items():
+        values |= _estimate(name, own, repeated) if differs[name] else {}
+    favoured = examined.candidate if candidate_gains else examined.reference
+    return [Objection(kind="direction", variant=favoured, blocks=True, values=values)]
+
+
+def _find_needed(examined: "Examined") -> float:
+    """Return which logarithm of a ratio the whole has to show at least."""
+    if _print_rates(examined.pairs):  # which often come by the clock, so that the process may take as long
+        return -_DIFFERS
+    return _SUPPORTS * abs(math.log(examined.centre)) if _find_unequal(examined.pairs) else 0.0
+
+
+def _print_rates(pairs: Sequence[RunPair]) -> bool:
+    return any(run.run.observed is not None and run.run.observed.rates for pair in pairs for run in pair)
+
+
+def _find_unequal(pairs: Sequence[RunPair]) -> RunPair | None:
+    """Return a pair of runs with different numbers of epochs; None if there is none, or lines of rates stand for epochs."""
+    if _print_rates(pairs):
+        return None
+    return next(((one, other) for one, other in pairs if len(one.epochs) != len(other.epochs)), None)
+
+
+def _describe_gain(examined: "Examined", candidate_gains: bool) -> dict[str, float]:
+    """Return by how much the favoured variant is faster, and both numbers of epochs if they differ."""
+    what = "rate" if METRICS[examined.metric].printed == "rate" else "epoch"
+    values = {what: math.exp(abs(math.log(examined.centre)))}
+    if unequal := _find_unequal(examined.pairs):
+        values |= {"epochs": len(unequal[candidate_gains].epochs), "other_epochs": len(unequal[not candidate_gains].epochs)}
+    return values
+
+
+def _estimate(name: str, logs: Sequence[float], repeated: bool) -> dict[str, float]:
+    """Return a ratio and the ends of its interval, by the rule of all ratios of these pairs."""
+    interval = repeat_interval(logs) if repeated else estimate_mean(logs).interval
+    ends = {f"{name}_low": bounded_exp(interval.low), f"{name}_high": bounded_exp(interval.high)} if interval else {}
+    return {name: math.exp(fmean(logs)), **ends}
 
 
 def _sum_epochs(pairs: Sequence[RunPair]) -> list[float]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Literal, get_args
 
 import numpy as np
@@ -115,13 +116,23 @@ def warm_up_epochs(run: Run) -> set[int]:
 
 
 def training_epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
-    """Return the median training part of an epoch, those that warm up left out where two others remain."""
-    return None if epochs.empty else _median(read_column(epochs, "train_s")[_steady(epochs, warm_ups)])
+    """Return the mean training part of an epoch, those that warm up left out where two others remain."""
+    return None if epochs.empty else _mean(read_column(epochs, "train_s")[_steady(epochs, warm_ups)])
 
 
 def samples_per_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
-    """Return the median rate of training samples over the epochs of :func:`training_epoch_s`."""
-    return None if epochs.empty else _median(read_column(epochs, "samples_per_s")[_steady(epochs, warm_ups)])
+    """Return the training samples of the epochs of :func:`training_epoch_s`, over their time.
+
+    Of printed rates, each of which counts for one sample, that is the harmonic mean.
+    """
+    if epochs.empty:
+        return None
+    steady = _steady(epochs, warm_ups)
+    seconds = read_column(epochs, "train_s")[steady]
+    samples = read_column(epochs, "samples_per_s")[steady] * seconds
+    known = np.isfinite(samples)
+    total_s = math.fsum(seconds[known])
+    return math.fsum(samples[known]) / total_s if total_s else math.nan
 
 
 @dataclass(frozen=True)
@@ -152,9 +163,9 @@ def read_compared(folder: Path, run: Run, metric: str | None) -> Compared:
 
 
 def validation_epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
-    """Return the median length of the epochs that validate, those that warm up left out; None where no other validates."""
+    """Return the mean length of the epochs that validate, those that warm up left out; None where no other validates."""
     validating = _validates(epochs) & ~_warm(epochs, warm_ups)
-    return _median(epoch_totals(epochs)[validating]) if validating.any() else None
+    return _mean(epoch_totals(epochs)[validating]) if validating.any() else None
 
 
 def epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
@@ -275,10 +286,10 @@ def _validates(epochs: pd.DataFrame) -> Chosen:
     return ~np.isnan(read_column(epochs, "validation_s"))
 
 
-def _median(values: Values) -> float:
-    """Return the median of the known values; not a number if none is."""
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else math.nan
+def _mean(values: Values) -> float:
+    """Return the mean of the known values; not a number if none is."""
+    known = values[~np.isnan(values)].tolist()
+    return fmean(known) if known else math.nan
 
 
 _UP_TO_QUALITY = "sum of train_s + validation_s up to the first epoch whose quality reaches it"
@@ -295,7 +306,7 @@ METRICS: dict[str, Metric] = {
         "training epoch",
         "s",
         (EPOCHS_FILE, RUN_FILE),
-        "median of train_s; without the first epoch of each process where two others remain",
+        "mean of train_s; without the first epoch of each process where two others remain",
         lambda run: training_epoch_s(run.epochs, warm_up_epochs(run.run)),
         judged=True,
         counts=steady_epochs,
@@ -305,7 +316,7 @@ METRICS: dict[str, Metric] = {
         "training + validation epoch",
         "s",
         (EPOCHS_FILE, RUN_FILE),
-        "median of train_s + validation_s over the epochs that validate; never the first epoch of a process",
+        "mean of train_s + validation_s over the epochs that validate; never the first epoch of a process",
         lambda run: validation_epoch_s(run.epochs, warm_up_epochs(run.run)),
         judged=True,
         absence="no epoch after the first validated",
@@ -376,7 +387,7 @@ METRICS: dict[str, Metric] = {
         "training samples a second",
         "/s",
         (EPOCHS_FILE, RUN_FILE),
-        "median of samples_per_s; without the first epoch of each process where two others remain",
+        "sum of samples_per_s × train_s / sum of train_s; without the first epoch of each process where two others remain",
         lambda run: samples_per_s(run.epochs, warm_up_epochs(run.run)),
         better="higher",
         modes=("timed",),

@@ -102,7 +102,7 @@ def check_work(pairs: Sequence[RunPair], spreads: bool = False) -> WorkCheck:
             "epochs": epochs if None not in epochs and len(set(epochs)) > 1 else [],
             "origin": Origin(
                 files=[run.file(name) for run in shown for name in (RUN_FILE, EPOCHS_FILE)],
-                expression="work.flop_per_epoch, and the median of samples_per_s × train_s over the epochs that "
+                expression="work.flop_per_epoch, and the mean of samples_per_s × train_s over the epochs that "
                 "training_epoch_s counts, of the first pair that differs, else of the first; alike within 1 %",
             ),
         }
@@ -110,8 +110,8 @@ def check_work(pairs: Sequence[RunPair], spreads: bool = False) -> WorkCheck:
 
 
 def _count_epochs(pair: RunPair) -> list[int | None]:
-    """Return how many epochs each run of a pair took; None of runs that their own programs recorded."""
-    return [run.run.epochs if run.run.observed else None for run in pair]
+    """Return how many epochs each run of a pair took; None of runs that their own programs recorded, or that print rates."""
+    return [run.run.epochs if run.run.observed and not run.run.observed.rates else None for run in pair]
 
 
 def _compare(pair: RunPair, spreads: bool) -> tuple[list[str], list[str]]:

@@ -150,7 +150,7 @@ def find_warm_up(pairs: Sequence[RunPair], position: int) -> WarmUpObserved | No
 
 
 def _list_times(pairs: Sequence[RunPair], position: int, of_epochs: bool) -> list[float]:
-    """Return how long each run of a variant took, or its typical epoch."""
+    """Return how long each run of a variant took, or its average epoch."""
     runs = [pair[position] for pair in pairs]
     times = [training_epoch_s(one.epochs, warm_up_epochs(one.run)) if of_epochs else one.run.process_s for one in runs]
     return [one for one in times if one]

@@ -11,7 +11,7 @@ from pathlib import Path
 from speedproof.results.difference import DIFFERENCE_FILE, Difference, KernelTerm, Term
 from speedproof.results.files import write_sealed
 from speedproof.results.folder import MeasuredRun, Results, difference_folder
-from speedproof.results.summary import EpochPart, Summary
+from speedproof.results.summary import EpochPart, Summary, count_warm_up
 from speedproof.trace.similarity import describe_unexplained, find_obstacle, list_doubts, match_process
 from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import RecordError
@@ -113,8 +113,9 @@ def compare_stages(results: Results) -> dict[tuple[str, str], Difference]:
 
 
 def _samples_an_epoch(run: MeasuredRun) -> float:
-    """Return how many samples the traced process, one of the run's ranks, trained on."""
-    return float((run.epochs["samples_per_s"] * run.epochs["train_s"]).round().median()) / run.run.ranks
+    """Return how many samples the traced process, one of the run's ranks, trained on: the mean of the epochs that count."""
+    samples = (run.epochs["samples_per_s"] * run.epochs["train_s"]).round()
+    return float(samples.iloc[count_warm_up(len(samples)) :].mean()) / run.run.ranks
 
 
 def write_difference(difference: Difference, folder: Path) -> None:

@@ -79,7 +79,7 @@ def analyze_trace(
     kernels = sum_kernels(trace.activity[trace.activity["kernel"] & loop.recorded], counted)
     launch_ns = _sum_launches(trace)
     kernels["launch_ns"] = np.array([launch_ns.get(name, np.nan) for name in kernels["name"]], float)
-    ideal, overlapped = _ideal_epochs(loop, activity)
+    ideal, overlapped = _ideal_epochs(loop, activity, warm_up)
     account = account_for(loop, activity, idle_gaps)
     zero_ns = trace.info.zero_ns or 0
     unknown = steady[steady["cause"].isin([HOST, NO_RANGE])]
@@ -310,19 +310,19 @@ def _summarize_transforms(loop: Loop) -> list[Transform]:
     return [Transform.model_validate(row) for row in _in_seconds(table).to_dict("records")]
 
 
-def _ideal_epochs(loop: Loop, activity: pd.DataFrame) -> tuple[float | None, float | None]:
-    """Return a training epoch's GPU busy time, and that or its data time, whichever is longer; medians over the epochs.
+def _ideal_epochs(loop: Loop, activity: pd.DataFrame, warm_up: int) -> tuple[float | None, float | None]:
+    """Return a training epoch's GPU busy time, and that or its data time, whichever is longer: means over those that count.
 
     The data time is that in which the main thread loads data or any thread or process transforms some.
     """
     if activity.empty:
         return None, None
-    start, end = loop.spans.start, loop.epochs["training_end_ns"].to_numpy()
+    start, end = loop.spans.start[warm_up:], loop.epochs["training_end_ns"].to_numpy()[warm_up:]
     data = loop.on_main_thread(loop.phases)
     data = pd.concat([with_names(data, loads_data), loop.transforms])
     busy = coverage(_busy(activity), start, end)
     overlapped = np.maximum(busy, coverage(_busy(data), start, end))
-    return float(np.median(busy)) / NS_PER_S, float(np.median(overlapped)) / NS_PER_S
+    return float(np.mean(busy)) / NS_PER_S, float(np.mean(overlapped)) / NS_PER_S
 
 
 def measure_launches(trace: Trace, loop: Loop, activity: pd.DataFrame, epochs: Intervals) -> Launches | None:

@@ -35,9 +35,8 @@ class PastRun:
 
     experiment: Path
     run: Run
-    training_s: float  # of a training epoch, median
-    validation_s: float  # of a validation, median; 0 where it did not validate
-    steady_s: float | None  # of a training epoch, as the comparison has it
+    training_s: float  # of a training epoch, as the comparison has it; 0 without epochs
+    validation_s: float  # of a validation, mean; 0 if it did not validate
     control: bool  # the reference once more
     bytes: int  # of its folder
 
@@ -80,9 +79,9 @@ class Cost:
 def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
     """Return what `config` will cost, by the past runs below `folders` (records and results), of the same workload.
 
-    A run costs its start-up, its epochs and its validations: medians over the past runs of its variant, in its mode where
-    there is one; and what passes between a run and the next one. For a variant without past runs the one stands in that
-    differs from it in the fewest techniques. Past runs that broke off tell nothing.
+    A run costs its start-up, its epochs and its validations, each their mean, and of the past runs of its variant the median,
+    in its mode if there is one; and what passes between a run and the next one. For a variant without past runs the one
+    stands in that differs from it in the fewest techniques. Past runs that broke off tell nothing.
     """
     past = [run for folder in folders for run in _find_past_runs(folder, config)]
     experiments_min = dict.fromkeys(config.experiments(), 0.0)
@@ -164,8 +163,8 @@ def _find_powers(config: Config, past: Sequence[PastRun], round_min: float) -> I
         experiments: dict[Path, list[float]] = {}
         for (experiment, number, variant), one in timed.items():
             other = timed.get((experiment, number, variants[1]))
-            if variant == variants[0] and other and one.steady_s and other.steady_s:
-                experiments.setdefault(experiment, []).append(math.log(one.steady_s / other.steady_s))
+            if variant == variants[0] and other and one.training_s and other.training_s:
+                experiments.setdefault(experiment, []).append(math.log(one.training_s / other.training_s))
         if (noise := pool_noise(list(experiments.values()))) is None:
             continue
         counts = {difference: count_rounds(difference, noise.limit) for difference in DIFFERENCES}
@@ -233,10 +232,9 @@ def _read_past_run(folder: Path, run: Run, epochs: pd.DataFrame) -> PastRun:
     return PastRun(
         experiment=folder.parents[1],
         run=run,
-        training_s=float(epochs["train_s"].median()),
-        steady_s=training_epoch_s(epochs, warm_up_epochs(run)),
+        training_s=training_epoch_s(epochs, warm_up_epochs(run)) or 0.0,
         control=is_control(folder.name),
-        validation_s=0.0 if validations_s.empty else float(validations_s.median()),
+        validation_s=0.0 if validations_s.empty else float(validations_s.mean()),
         bytes=size_below(folder),
     )
 

@@ -6,7 +6,12 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from speedproof.report.answer import capitalize
-from speedproof.report.objection_phrases import describe_objection, describe_remedy, describe_unequal_epochs
+from speedproof.report.objection_phrases import (
+    describe_objection,
+    describe_remedy,
+    describe_unequal_epochs,
+    describe_whole_process,
+)
 from speedproof.report.scope import name_here, warn_of_machines
 from speedproof.results.comparison import Comparison, QualityCheck, Ratio
 from speedproof.results.objections import ObjectionKind, list_leading
@@ -225,7 +230,8 @@ def _describe(
     what = comparison.title_of(ratio.metric)
     pairs = f"{format_count(ratio.pairs, 'pair')} of runs"
     evidence = f"{pairs}, where a verdict needs {LEAST_PAIRS}" if ratio.low is None else f"95 % interval {interval}, {pairs}"
-    evidence += _describe_whole(ratio, comparison)
+    if whole := describe_whole_process(ratio, comparison):
+        evidence += f"; {whole}"
     if ratio.observed is not None:
         evidence += f"; {format_value(ratio.observed, '×')} by our clock"
     near = ""
@@ -264,16 +270,6 @@ def _describe(
     if outcome == "inconclusive" and (remedy := describe_remedy(ratio.objections)):
         after.append(remedy)
     return " ".join([f"{head}{claimed}: {doubts}{said}.", *after])
-
-
-def _describe_whole(ratio: Ratio, comparison: Comparison) -> str:
-    """Return what the whole process says, if variants ran different numbers of epochs: a faster epoch is then not enough."""
-    if ratio.work is None or not ratio.work.epochs or ratio.metric == "process_s":
-        return ""
-    whole = _find_ratio(comparison, ratio.reference, ratio.candidate, "process_s")
-    if whole is None:
-        return ""
-    return f"; by the {comparison.title_of(whole.metric)} {format_ratio(whole.centre, whole.low, whole.high)[0]}"
 
 
 def _describe_quality(quality: QualityCheck, rule: Quality, outcome: Proof, of: str) -> str:

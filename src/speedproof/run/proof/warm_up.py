@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import randbelow
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from speedproof.cluster.isolation import explain_no_isolation, require_isolation
@@ -20,6 +20,7 @@ from speedproof.profilers.convert import convert_input
 from speedproof.profilers.nsys import REPORT_FILE, read_capabilities
 from speedproof.results.observations import MOST_CHANGED, Arrivals, WarmUpObserved
 from speedproof.results.run_record import TRACE_FOLDER
+from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS
 from speedproof.run.arrivals import judge_arrivals
 from speedproof.run.caches import compile_cache
 from speedproof.run.command_words import program_command
@@ -282,19 +283,23 @@ def _time_without(
             raise KeyboardInterrupt from None
         except RecordError:
             return None
-    return seen.ended_s - seen.launched_s, _typical_epoch_s(marks)
+    steady_s = _list_steady_s(marks)
+    return seen.ended_s - seen.launched_s, fmean(steady_s) if steady_s else None
 
 
-def _typical_epoch_s(marks: Marks) -> float | None:
+def _list_steady_s(marks: Marks) -> list[float]:
+    """Return what epochs took, without the first, which warms up, if there are enough others."""
     epochs_s = [epoch.train_s for epoch in marks.epochs]
-    return median(epochs_s[1:] if len(epochs_s) > 2 else epochs_s) if epochs_s else None
+    return epochs_s[1:] if len(epochs_s) >= WARM_UP_NEEDS_EPOCHS else epochs_s
 
 
 def _observe(seen: Watched, marks: Marks, cached: int) -> WarmUpObserved:
     epochs_s = [epoch.train_s for epoch in marks.epochs]
+    steady_s = _list_steady_s(marks)
     return WarmUpObserved(
         process_s=seen.ended_s - seen.launched_s,
-        epoch_s=_typical_epoch_s(marks),
+        epoch_s=fmean(steady_s) if steady_s else None,
+        typical_epoch_s=median(steady_s) if steady_s else None,
         # The first may compile, or read from a disk what later ones find in memory.
         shortest_epoch_s=min(epochs_s) if len(epochs_s) > 1 else None,
         changed=seen.all_changed,
