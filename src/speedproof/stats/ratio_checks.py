@@ -13,6 +13,7 @@ from speedproof.stats.direction import check_direction
 from speedproof.stats.estimates import Interval, Pair
 from speedproof.stats.late_gpu_work import check_late_gpu_work
 from speedproof.stats.machine_noise import check_machine
+from speedproof.stats.order_effect import check_order
 from speedproof.stats.same_work import check_same_work
 from speedproof.stats.warm_up_check import check_warm_up, check_watched
 
@@ -67,6 +68,7 @@ CHECKS: tuple[Check, ...] = (
     _check_same_work,
     check_late_gpu_work,
     check_machine,
+    check_order,
 )
 
 
