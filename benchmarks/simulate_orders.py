@@ -11,6 +11,7 @@ import argparse
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from speedproof.results.experiment import EQUIVALENCE_MARGIN, RunPlace
 from speedproof.run.plan import order_in_block, order_in_pair
 from speedproof.stats.estimates import student_quantile
-from speedproof.stats.order_effect import LEAST_ROUNDS, OrderedRound, estimate_profit, find_trend, order_round
+from speedproof.stats.order_effect import OrderedRound, estimate_profit, find_trend, order_round
 from speedproof.stats.sequential import CRITICAL, MOST_PAIRS
 
 PROOFS = 10_000
@@ -138,16 +139,17 @@ KINDS = (
 )  # fmt: skip
 
 
-def _drawn_by_plan(order: Callable[..., Sequence[tuple[str, bool]]], plans: int | None = PLANS) -> Draw:
-    """Return what draws orders as :mod:`speedproof.run.plan` does, by a number of seeds; None: always by the seed 0."""
+def _drawn_by_plan(order: Callable[..., Sequence[tuple[str, bool]]], plans: int = PLANS) -> Draw:
+    """Return what draws orders as :mod:`speedproof.run.plan` does, by one of so many seeds."""
+
+    @cache
+    def list_orders() -> Bools:
+        variants = [("a", False), ("b", False)]
+        rounds = [[order(variants, f"{seed}/timed", place) for place in range(MOST_PAIRS)] for seed in range(plans)]
+        return np.array([[of_round[0][0] == "a" for of_round in plan] for plan in rounds])
 
     def draw(rng: np.random.Generator, proofs: int) -> Bools:
-        variants = [("a", False), ("b", False)]
-        seeds = range(plans or 1)
-        known = np.array(
-            [[order(variants, f"{seed}/timed", place)[0][0] == "a" for place in range(MOST_PAIRS)] for seed in seeds]
-        )
-        return known[rng.integers(0, len(known), proofs)]
+        return list_orders()[rng.integers(0, plans, proofs)]
 
     return draw
 
@@ -181,7 +183,7 @@ def two_kinds(rng: np.random.Generator, proofs: int) -> Bools:
 
 CHOSEN = "both kinds in each eight rounds"
 DESIGNS: dict[str, Draw] = {
-    "until now: one order": _drawn_by_plan(order_in_pair, None),
+    "until now: one order": _drawn_by_plan(order_in_pair, plans=1),
     "a coin per round": coins,
     "alternating": alternating,
     "balanced over 2 rounds": balanced_over(2),
@@ -254,15 +256,11 @@ def _slack_of(kind: Kind) -> float:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Shares of proofs in the chosen order by all of the rule, and rounds on average.
-
-    What claims a difference, whose outcome is inconclusive for the order, and of which a trend is named.
-    """
+    """Shares of proofs by all of the rule: those that claim a difference or are contested; and rounds on average."""
 
     claimed: float
     contested: float
     rounds: float
-    trend: float
 
 
 def prove(kind: Kind, proofs: int, effect: float = 0.0) -> Outcomes:
@@ -279,11 +277,14 @@ def prove(kind: Kind, proofs: int, effect: float = 0.0) -> Outcomes:
             contested[proof] = decided[proof] and profit is not None and profit.is_most and profit.significant
         claimed |= decided & differs & ~contested
         ended[decided], runs_on = look, runs_on & ~decided
-    trends = [
-        count >= LEAST_ROUNDS and abs(find_trend(logs[candidate][:count].tolist())) > math.log1p(EQUIVALENCE_MARGIN)
-        for logs, candidate, count in zip(found.logs, found.candidate, ended, strict=True)
-    ]
-    return Outcomes(float(claimed.mean()), float(contested.mean()), float(ended.mean()), float(np.mean(trends)))
+    return Outcomes(float(claimed.mean()), float(contested.mean()), float(ended.mean()))
+
+
+def find_trends(kind: Kind, proofs: int) -> float:
+    """Return in which share of proofs of equal variants, all of 24 rounds, a trend of the candidate is named."""
+    found = simulate(kind, DESIGNS[CHOSEN], proofs, np.random.default_rng(SEED))
+    own = found.logs[found.candidate].reshape(proofs, MOST_PAIRS)
+    return float(np.mean([abs(find_trend(row)) > math.log1p(EQUIVALENCE_MARGIN) for row in own.tolist()]))
 
 
 def _order_rounds(candidate: Bools, gains: Array, count: int) -> list[OrderedRound]:
@@ -320,7 +321,7 @@ def tabulate(proofs: int) -> str:
 def _describe_outcomes(kind: Kind, proofs: int) -> str:
     """Return the row of a kind of noise in the table of the chosen order."""
     equal, fixed = prove(kind, proofs), measure(kind, DESIGNS[CHOSEN], proofs).fixed
-    shares = [equal.claimed, equal.contested, equal.trend, *fixed]
+    shares = [equal.claimed, equal.contested, find_trends(kind, proofs // 10), *fixed]
     if kind.carries_over:
         return _row([kind.name, *map(_percent, shares), "", "", ""])
     different = prove(kind, proofs // 10, EFFECT)
