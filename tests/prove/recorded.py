@@ -50,8 +50,8 @@ def leave_experiment(out: Path, config: Config, epoch_s, quality=None, resolutio
         )  # fmt: skip
         write_json(run / RUN_FILE, record)
     experiment = Experiment(
-        experiment="experiment-1", variants=config.measurement.variants, quality=plan.quality, order=plan.order,
-        runs=plan.folders(), kept=[], conditions=CONDITIONS, digests=digest_tables(folder, plan.folders()),
+        experiment="experiment-1", variants=config.measurement.variants, quality=plan.quality, design=plan.design,
+        order=plan.order, runs=plan.folders(), kept=[], conditions=CONDITIONS, digests=digest_tables(folder, plan.folders()),
     )  # fmt: skip
     write_json(folder / EXPERIMENT_FILE, experiment)
     return compare_results(out / "results", out / "programs/claims.yaml")

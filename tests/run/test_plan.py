@@ -5,6 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speedproof.results.experiment import Plan
 from speedproof.run.plan import plan_experiment
 from speedproof_spleen.config import check_config, load_config
 
@@ -48,18 +49,59 @@ def test_the_control_is_the_first_variant_once_more_in_timed_rounds_only():
 
 @given(
     experiments=st.integers(1, 4),
-    rounds=st.integers(1, 6),
+    rounds=st.integers(1, 10),
     count=st.integers(1, 4),
     control=st.booleans(),
     seed=st.integers(0, 1000),
 )
 def test_of_any_two_runs_each_comes_first_equally_often(experiments, rounds, count, control, seed):
     variants = VARIANTS[:count]
-    orders = timed_rounds(config_with(experiments=experiments, rounds=rounds, variants=variants, control=control, seed=seed))
+    config = config_with(experiments=experiments, rounds=rounds, variants=variants, control=control, order_seed=seed)
+    orders = timed_rounds(config)
     assert len(orders) == experiments * rounds
     for one, other in combinations([*variants, *(["control"] if control else [])], 2):
-        first = sum(order.index(one) < order.index(other) for order in orders)
-        assert abs(2 * first - len(orders)) <= 1
+        first = [order.index(one) < order.index(other) for order in orders]
+        whole = len(first) // 4 * 4
+        assert [sum(first[number : number + 4]) for number in range(0, whole, 4)] == [2] * (whole // 4)
+        assert abs(2 * sum(first) - len(first)) <= (2 if len(first) > 4 else 1)
+
+
+@given(seed=st.integers(0, 2**31 - 1))
+def test_of_two_blocks_one_alternates_and_the_other_doubles_its_orders(seed):
+    rounds = timed_rounds(config_with(variants=["baseline", "fast"], rounds=24, order_seed=seed))
+    first = [order[0] == "baseline" for order in rounds]
+    kinds = [first[number] != first[number + 1] for number in range(0, 24, 4)]  # whether a block alternates
+    assert [sum(kinds[number : number + 2]) for number in (0, 2, 4)] == [1, 1, 1]
+    for number, alternates in zip(range(0, 24, 4), kinds, strict=True):
+        one = first[number]
+        assert first[number : number + 4] == ([one, not one, one, not one] if alternates else [one, one, not one, not one])
+
+
+def test_orders_differ_by_their_seed_and_none_is_told_by_the_seeds_of_the_runs():
+    drawn = {}
+    for seed in range(200):
+        plan = plan_experiment(config_with(variants=["baseline", "fast"], rounds=24, order_seed=seed), "experiment-1")
+        assert [run.seed for run in plan.order if run.mode == "timed"][::2] == list(range(24))
+        drawn[tuple(run.variant for run in plan.order if run.mode == "timed")] = seed
+    assert len(drawn) > 100  # of 512 orders
+    first = Counter(order[0] for order in drawn)
+    assert min(first.values()) > 30
+
+
+def test_an_order_goes_on_as_it_began_if_more_rounds_are_planned():
+    short, long = (
+        plan_experiment(config_with(rounds=rounds, profiled=0, documented=0, order_seed=7), "experiment-1").order
+        for rounds in (6, 24)
+    )
+    assert long[: len(short)] == short
+
+
+def test_a_plan_of_an_earlier_version_is_found_again():
+    # As version 0.3.0 planned it: each second round is the reverse of the one before.
+    config = config_with(variants=["baseline", "fast"], rounds=8, profiled=0, documented=0)
+    plan = plan_experiment(config, "experiment-1", "turned pairs")
+    assert "".join(run.variant[0] for run in plan.order) == "bffbfbbffbbffbbf"
+    assert plan_experiment(config, "experiment-1").design != plan.design == Plan(experiment="experiment-1", order=[]).design
 
 
 def test_the_order_is_the_same_each_time_and_differs_between_experiments():

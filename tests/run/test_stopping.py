@@ -1,6 +1,7 @@
 """When the timed rounds of an experiment end, and that an interrupted one ends where it would have ended."""
 
 import math
+import random
 from types import SimpleNamespace
 
 import pandas as pd
@@ -14,7 +15,7 @@ from speedproof.results.run_record import EPOCH_COLUMNS, EPOCHS_FILE, GPU_COLUMN
 from speedproof.run import run_experiment as measuring
 from speedproof.run.archive.close import close_experiment
 from speedproof.run.archive.record import write_record
-from speedproof.run.plan import plan_experiment
+from speedproof.run.plan import order_in_block, plan_experiment
 from speedproof.run.run_experiment import Job, run_experiment
 from speedproof.run.staleness import check_current
 from speedproof.run.stopping import all_decided, count_fixed, overruns
@@ -190,6 +191,35 @@ def test_an_interrupted_experiment_goes_on_in_the_same_order_and_ends_where_it_w
     whole = Machine(tmp_path / "whole", monkeypatch, speedup=1.018)
     assert whole.experiment().runs == experiment.runs
     assert experiment.stopped.reason == "decided" and experiment.stopped.rounds > 4
+
+
+def test_runs_of_another_order_are_repeated(tmp_path, monkeypatch):
+    machine = Machine(tmp_path, monkeypatch, speedup=1.3, breaks_at=5)
+    with pytest.raises(TrainingError):
+        machine.experiment(order_seed=1)
+    machine.breaks_at = None
+    assert machine.experiment(order_seed=2).kept == []
+    assert machine.experiment(order_seed=2).kept != []
+
+
+def test_rounds_go_on_while_a_gain_seems_to_rest_on_what_ran_before():
+    asked = Measurement(variants=["a", "b"], until="decided", rounds=24, order_seed=3)
+    honest, profits = (run_rounds(asked, only_after_other=profits) for profits in (False, True))
+    assert (honest.reason, honest.rounds) == ("decided", 4)
+    assert (profits.reason, profits.rounds) == ("longest", 24)
+
+
+def run_rounds(asked, only_after_other):
+    """Have `b` take 10 % less than `a`, always or only if the run before was one of `a`; noise is 0.5 %."""
+    watch, before, noise = measuring.Watch(asked), None, random.Random(0)
+    for number in range(24):
+        for name, _ in order_in_block([("a", False), ("b", False)], "3/timed", number):
+            faster = name == "b" and (before == "a" or not only_after_other)
+            value = (0.9 if faster else 1.0) * (1 + noise.uniform(-0.005, 0.005))
+            if watch.stopped is None:
+                watch.add(PlannedRun(variant=name, mode="timed", round=number, seed=number), value, 1.0)
+            before = name
+    return watch.stopped
 
 
 def test_an_experiment_that_was_closed_between_looks_has_the_interval_of_who_looked(tmp_path, monkeypatch):

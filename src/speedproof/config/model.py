@@ -87,7 +87,8 @@ class Measurement(Model):
         description="Epochs from one checkpoint of a timed run to the next, from which one that was killed goes on; null: "
         "none, it starts again",
     )
-    seed: Seed = Field(0, description="Seed of the first round; the next ones count up. Also decides the order")
+    seed: Seed = Field(0, description="Seed of the first round; the next ones count up")
+    order_seed: Seed | None = Field(None, description="Seed of the order of the runs; null: `seed`")
     device: Literal["auto", "cuda", "cpu"] = Field("auto", description="auto: a GPU where one is visible")
     quality: Quality = Quality()
     timeout_s: Positive | None = Field(None, description="How long a run's program may take; null: as long as it likes")

@@ -41,6 +41,7 @@ from speedproof.report.report_tables import (
 )
 from speedproof.report.timeline.fragment import TracedVariant
 from speedproof.results.diagnosis import read_diagnosis
+from speedproof.results.experiment import OLD_DESIGN
 from speedproof.stats.main_ratios import MainRatio, find_main_ratios
 from speedproof.util.numbers import NO_NUMBER, format_count, format_value
 
@@ -455,10 +456,16 @@ class _Composer:
         )
         note = (
             f"An interval is a t interval on {pairs}{stopped}, of a share on its runs' values; over several machines it is "
-            "that of the machines' means. Runs come in random order, which every second round turns round. comparison.json "
-            "names, for each number, the files and the expression that it comes from."
+            f"that of the machines' means. {self._describe_order()} comparison.json names, for each number, the files and the "
+            "expression that it comes from."
         )
         return [Table(["Metric", "How it is made", "Of each run's"], rules, [note])]
+
+    def _describe_order(self) -> str:
+        """Return how runs were ordered, by the design of the experiments."""
+        if any(experiment.design == OLD_DESIGN for experiment in self.evidence.results.experiments):
+            return "Runs come in random order, which every second round turns round."
+        return "The order of the runs was drawn at random, and each of two variants comes first in two of four rounds."
 
     def _show(self, name: str) -> list[Element]:
         return [self.pictures[name]] if name in self.pictures else []

@@ -238,6 +238,18 @@ def _list_names(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
+def _order(one: Objection, whose: str) -> str:
+    after_other, after_own = _format_values(one, "×", "after_other", "after_own")
+    only = " only" if one.blocks else ""
+    return f"{whose} is faster{only} after the other: {after_other} as fast then, {after_own} after its own runs"
+
+
+def _trend(one: Objection, whose: str) -> str:
+    change = one.values["change"]
+    moved = f"{'rise' if change > 0 else 'fall'} by {format_value(abs(change), '%')}"
+    return f"from the first round to the last, the values of {whose} {moved}; the order balances that"
+
+
 def _noise(one: Objection, whose: str) -> str:
     spread, effect = _format_values(one, "%", "spread", "effect")
     return f"runs of one variant differ by {spread}, more than the {effect} between the variants"
@@ -306,6 +318,8 @@ _PHRASES: dict[ObjectionKind, Callable[[Objection, str], str]] = {
     "cores": _cores,
     "bytes read": _bytes_read,
     "gpus": _gpus,
+    "order": _order,
+    "trend": _trend,
     "noise": _noise,
     "busy machine": _busy_machine,
     "stolen time": _stolen_time,

@@ -1,9 +1,9 @@
 """An experiment: one job that holds its GPUs, and runs in a random order that was written down before the first of them."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -30,6 +30,9 @@ _READ = (EPOCHS_FILE, GPU_FILE, RUN_FILE, f"{TRACE_FOLDER}/*")
 # The numbers of pairs after which `until: decided` looks; the last is also the most that an experiment measures.
 LOOKS = (4, 6, 8, 10, 12, 16, 20, 24)
 Until = Literal["decided"]
+# By which rule timed rounds were ordered; plans of earlier versions do not say it.
+OrderDesign = Literal["turned pairs", "blocks of four"]
+OLD_DESIGN: OrderDesign = "turned pairs"
 EQUIVALENCE_MARGIN = 0.02  # unless a plan says otherwise, as those of earlier versions do not
 Margin = Annotated[float, Field(gt=0, lt=1)]
 Minutes = Annotated[float, Field(gt=0, le=10**6)]
@@ -47,6 +50,22 @@ class PlannedRun(BaseModel):
     control: bool = False  # the first variant once more, to see how far it differs from itself
 
 
+class RunPlace(NamedTuple):
+    """Where in an order a run stands, and the variant of the run before it; None: it is the first."""
+
+    number: int
+    follows: str | None
+
+
+FIRST_PLACE = RunPlace(0, None)
+
+
+def place_runs(order: Sequence[PlannedRun]) -> list[RunPlace]:
+    """Return the place of each run of an order."""
+    before = [None, *(run.variant for run in order[:-1])]
+    return [RunPlace(number, follows) for number, follows in enumerate(before)]
+
+
 class Plan(BaseModel):
     """`plan.json`: the order, the ablation and the rule of quality, committed before the first run."""
 
@@ -54,6 +73,7 @@ class Plan(BaseModel):
 
     schema_version: Literal[3] = 3
     experiment: FileName
+    design: OrderDesign = OLD_DESIGN
     order: list[PlannedRun]
     ablation: list[FileName] = []
     quality: Quality = Quality()
@@ -129,6 +149,7 @@ class Experiment(BaseModel):
     )
     trust_reported: str | None = None  # why reported times count that our own clock does not support; None: they do not
     titles: dict[FileName, str] = {}  # of a record: what its results called variants at last; the runs may have older ones
+    design: OrderDesign = OLD_DESIGN
     order: list[PlannedRun]
     runs: list[FileName]
     prepared: list[PreparedFolder] = []  # of each variant that has one: all its runs find every volume prepared

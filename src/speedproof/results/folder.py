@@ -14,12 +14,15 @@ from speedproof.results.comparison import COMPARISON_FILE, Comparison, read_comp
 from speedproof.results.evidence_archive import EXPERIMENTS_FOLDER, OLD_EXPERIMENTS_FOLDER, find_files, is_there
 from speedproof.results.experiment import (
     EXPERIMENT_FILE,
+    FIRST_PLACE,
     OLD_EXPERIMENT_FILE,
     PLAN_FILE,
     RUNS_FOLDER,
     Experiment,
     Plan,
+    RunPlace,
     experiment_file,
+    place_runs,
     read_whole_experiment,
 )
 from speedproof.results.files import cure_of, read_json, read_record, sha256_of
@@ -62,6 +65,7 @@ class MeasuredRun:
     summary: Summary | None  # None: not profiled, or not analysed
     control: bool = False  # the reference once more; it counts in the noise floor only
     ranks: RanksSummary | None = None  # None: one process, or not profiled, or not analysed
+    place: RunPlace = FIRST_PLACE  # in its experiment's order
     host: str = ""  # the first of the experiments that may have run on its experiment's host
     until_decided: bool = (
         False  # whether its experiment's rounds ended once variants were decided, so that intervals are repeated ones
@@ -296,14 +300,15 @@ def read_results(folder: Path, summaries: bool = True) -> Results:
     _check_one_quality(folder, experiments)
     titles = {name: title for experiment in experiments for name, title in experiment.titles.items()} | read_titles(folder)
     planned_runs = [
-        (place, experiment, name, planned)
-        for place, experiment in zip(places, experiments, strict=True)
-        for name, planned in zip(experiment.runs, experiment.order, strict=True)
+        (folder_of, experiment, name, planned, place)
+        for folder_of, experiment in zip(places, experiments, strict=True)
+        for name, planned, place in zip(experiment.runs, experiment.order, place_runs(experiment.order), strict=True)
     ]
     runs = []
     with report_progress(f"{folder}: reading", len(planned_runs), "runs", after_s=SOON_S) as advance:
-        for place, experiment, name, planned in planned_runs:
-            runs.append(_read_run(place, experiment, name, planned.control, titles, summaries))
+        for folder_of, experiment, name, planned, place in planned_runs:
+            run = _read_run(folder_of, experiment, name, planned.control, titles, summaries)
+            runs.append(replace(run, place=place))
             advance(1)
     host_of = _tell_hosts_apart(runs)
     files = {path.name: experiment_file(path).relative_to(folder).as_posix() for path in places}

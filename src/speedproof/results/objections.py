@@ -14,6 +14,7 @@ ObjectionKind = Literal[
     "warm-up differs", "watched run differs", "watched run", "slowed", "may be slowed",
     "carried over", "warm caches", "changed packages", "changed links",
     "cores", "bytes read", "gpus",
+    "order", "trend",
     "noise", "busy machine", "shared gpu", "stolen time", "cpu quota", "heat", "gpu clocks", "gpu still busy",
 ]  # fmt: skip
 # What a user's own reason to trust reported times turns into conditions.

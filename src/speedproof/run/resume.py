@@ -1,11 +1,12 @@
 """Which runs of an interrupted experiment are kept (whole ones that measured what is asked for), and its files' checksums."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 from speedproof.config.model import Config
-from speedproof.results.experiment import RUNS_FOLDER, PlannedRun
-from speedproof.results.files import sha256_of
+from speedproof.results.experiment import PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun
+from speedproof.results.files import read_record, sha256_of
 from speedproof.results.quality import Quality
 from speedproof.results.ranks import process_folders
 from speedproof.results.run_record import (
@@ -47,6 +48,20 @@ def planned_settings(config: Config, planned: PlannedRun, profiler: Backend) -> 
         "gpu_samples_per_s": config.profiling.gpu_samples_per_s,
         "traced": config.profiling.traced if profiler == "nsys" else [],
     }
+
+
+def remove_runs_of_another_order(folder: Path, plan: Plan) -> None:
+    """Remove the runs that an earlier attempt left in another order than is planned now.
+
+    A plan of more or fewer rounds has the same order as far as both go.
+    """
+    try:
+        before = read_record(folder / PLAN_FILE, Plan).order
+    except RecordError:
+        return
+    timed, now = ([run for run in order if run.mode == "timed"] for order in (before, plan.order))
+    if any(one != other for one, other in zip(timed, now, strict=False)):
+        shutil.rmtree(folder / RUNS_FOLDER, ignore_errors=True)
 
 
 def digest_tables(folder: Path, runs: list[str]) -> dict[str, str]:

@@ -35,7 +35,7 @@ from speedproof.run.plan import plan_experiment
 from speedproof.run.process import run_here, run_process, stoppable
 from speedproof.run.program import Request, run_program
 from speedproof.run.program_variables import passed_variables
-from speedproof.run.resume import digest_tables, expected_fingerprint, is_whole
+from speedproof.run.resume import digest_tables, expected_fingerprint, is_whole, remove_runs_of_another_order
 from speedproof.run.scratch import take_place, writing_apart
 from speedproof.run.stopping import STOPPED_SINCE, Watch
 from speedproof.run.tampering import Manifest
@@ -147,6 +147,7 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
     observer = observer or Observer()
     plan = plan_experiment(job.config, job.experiment)
     (job.folder / EXPERIMENT_FILE).unlink(missing_ok=True)
+    remove_runs_of_another_order(job.folder, plan)
     write_json(job.folder / PLAN_FILE, plan)
     profiler = _choose_profiler(job, plan)
     names = plan.folders()
@@ -197,6 +198,7 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
         quality=plan.quality,
         equivalence_margin=plan.equivalence_margin,
         trust_reported=job.config.measurement.trust_reported,
+        design=plan.design,
         order=list(done.values()),
         runs=list(done),
         stopped=watch.stopped,

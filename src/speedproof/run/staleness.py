@@ -46,7 +46,7 @@ def is_measured(folder: Path, config: Config, code: str) -> bool:
 
 def _find_difference(folder: Path, experiment: Experiment, config: Config) -> str | None:
     """Return the first thing in which an experiment is not what the configuration plans."""
-    plan = plan_experiment(config, name_today(experiment.experiment))
+    plan = plan_experiment(config, name_today(experiment.experiment), experiment.design)
     rounds = experiment.stopped.rounds if experiment.stopped and experiment.stopped.reason != "closed" else None
     planned = {name: run for name, run in plan.runs(rounds).items() if name not in experiment.undone}
     variants = (config.measurement.variants, config.measurement.pairs, plan.ablation)

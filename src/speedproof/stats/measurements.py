@@ -236,8 +236,8 @@ def measure_pairs(
 ) -> list[PairedMetric]:
     """Return the ratios of the pairs that have both values above 0, of each sample; none where one misses the target.
 
-    With `balanced`, all pairs of an experiment count if their number is even or at most four; otherwise one is dropped, since
-    orders are balanced over two rounds. If rounds ended once variants were decided, the pairs up to the latest look count.
+    With `balanced`, all pairs of an experiment count if their number is even or at most four; otherwise one is dropped, so that
+    both orders count equally. If rounds ended once variants were decided, the pairs up to the latest look count.
     """
     experiments: dict[str, list[tuple[RunPair, Pair]]] = {}
     for one, other in pairs:
@@ -320,7 +320,7 @@ def estimate_needed(found: PairedMetric, decides: Callable[[Interval], bool]) ->
         centre, deviation = fmean(logs), stdev(logs)
         count = next((look for look in looks if decides_logs(extend_interval(centre, deviation, look))), None)
     else:
-        least, step = (LEAST_PAIRS, 2) if here else (LEAST_HOSTS, 1)  # orders are balanced over two rounds
+        least, step = (LEAST_PAIRS, 2) if here else (LEAST_HOSTS, 1)  # of an odd number one would be dropped
         count = count_needed(logs, decides_logs, least, step)
     if count is None:
         return None

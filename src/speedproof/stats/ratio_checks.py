@@ -14,6 +14,7 @@ from speedproof.stats.estimates import Interval, Pair
 from speedproof.stats.late_gpu_work import check_late_gpu_work
 from speedproof.stats.machine_noise import check_machine
 from speedproof.stats.metrics import METRICS
+from speedproof.stats.order_effect import check_order
 from speedproof.stats.same_work import check_same_work
 from speedproof.stats.slowed import check_slowed
 from speedproof.stats.unobserved_epochs import check_unobserved
@@ -81,6 +82,7 @@ CHECKS: tuple[Check, ...] = (
     _check_same_work,
     check_late_gpu_work,
     check_machine,
+    check_order,
 )
 
 

@@ -41,7 +41,7 @@ def close_experiment(folder: Path, config: Config) -> Experiment:
     if (folder / EXPERIMENT_FILE).exists():
         raise RecordError(f"{folder / EXPERIMENT_FILE}: exists; a finished experiment is not closed")
     plan = read_record(folder / PLAN_FILE, Plan)
-    if plan.experiment not in config.experiments() or plan_experiment(config, plan.experiment) != plan:
+    if plan.experiment not in config.experiments() or plan_experiment(config, plan.experiment, plan.design) != plan:
         raise RecordError(
             f"{folder / PLAN_FILE}: not what the configuration plans; put back the one that the experiment began with"
         )
@@ -63,6 +63,7 @@ def close_experiment(folder: Path, config: Config) -> Experiment:
         equivalence_margin=plan.equivalence_margin,
         trust_reported=config.measurement.trust_reported,
         stopped=_describe_stop(plan, order),
+        design=plan.design,
         order=order,
         runs=list(whole),
         prepared=[

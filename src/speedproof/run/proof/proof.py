@@ -36,6 +36,7 @@ from speedproof.run.program_variables import (
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verdict
 from speedproof.run.proof.judging import describe_evaluation, tell_source
+from speedproof.run.proof.order_seed import draw_order_seed
 from speedproof.run.proof.progress import Progress
 from speedproof.run.proof.quiet import describe_machine, wait_aloud
 from speedproof.run.proof.request import ProofRequest, describe_asked
@@ -105,6 +106,7 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         here = source if request.workdir == "here" else None
         evaluation = describe_evaluation(request, judging, snapshot, out)
         digests |= {"quality command": digest_of(evaluation.model_dump(mode="json"))} if evaluation else {}
+        order_seed = draw_order_seed(out, [dict(commands), dict(digests)])
         describe = partial(
             describe_measured,
             out,
@@ -115,6 +117,7 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
             source=here,
             digests=digests,
             evaluation=evaluation,
+            order_seed=order_seed,
         )
         measured = describe(reading=request.named_reading() or request.reading("marks"), epochs={})
         write_claims(measured)
@@ -123,7 +126,7 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
             status.say(describe_machine(load, counters, _name_on_gpu(request), request.wait_for_quiet_min is not None))
         metric = choose_metric(request, found.epochs)
         measured = describe(reading=found.reading, epochs=found.epochs, metric=metric, warm_ups=found.observed)
-        _describe_plan(request, names, found, out, status.say)
+        _describe_plan(request, names, found, out, order_seed, status.say)
         tell_source(request, evaluation, status.say)
         _leave_asked(describe_asked(request, metric), out / RESULTS)
         expected_s = {name: found.process_s[name] for name in names}
@@ -281,7 +284,7 @@ def _warm_up_once(
     return found
 
 
-def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: Path, say: Say) -> None:
+def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: Path, order_seed: int, say: Say) -> None:
     for name, command in zip(names, request.commands, strict=True):
         epochs = f", {format_count(found.epochs[name], 'epoch')} ({_describe_clock(found, name)})" if found.epochs[name] else ""
         note = f"; {found.notes[name]}" if name in found.notes else ""
@@ -303,7 +306,8 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     units = _describe_units(found.units, request.cumulative)
     trusted = f"reported times count as they are ({request.trust_reported}); " if request.trust_reported else ""
     say(
-        f"plan: {trusted}{most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; "
+        f"plan: {trusted}{most}{runs} timed runs in {request.most_rounds} rounds, in an order drawn for this proof (seed "
+        f"{order_seed}), {cost}; "
         f"{_START[request.workdir]}; {'blind, so that timed runs see nothing of speedproof; ' if request.blind else ''}"
         f"compared by the {metric}, read from: {found.reading.source}{units}{traced}; results in {out}"
     )

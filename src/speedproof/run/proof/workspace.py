@@ -282,11 +282,12 @@ def describe_measured(
     metric: str | None = None,
     warm_ups: Mapping[str, WarmUpObserved] = MappingProxyType({}),
     evaluation: Evaluation | None = None,
+    order_seed: int | None = None,
 ) -> ProofSetup:
     """Return what is measured of a request, and compared by `metric`.
 
     The commands run in copies of the snapshot, or in the folder `source` itself. `digests` are those of what else decides;
-    `warm_ups` is what was seen of those, once they have run.
+    `warm_ups` is what was seen of those, once they have run. `order_seed` decides the order of the runs.
     """
     titles = dict(zip(commands, request.commands, strict=True))
     shared = _describe_shared(request, snapshot, reading, environ, source)
@@ -326,7 +327,7 @@ def describe_measured(
         "sources": {"experiment": [DIGESTS]},  # thousands of files would be no configuration
     }
     workload = Workload(folder, validate(Declared, declared, "prove"))
-    values = {"case": str(folder), **_configure(request, metric)}
+    values = {"case": str(folder), **_configure(request, metric, order_seed)}
     return ProofSetup(workload, values, validate(Config, workload.complete(values, "prove"), "prove"))
 
 
@@ -357,13 +358,14 @@ def _describe_shared(
     }
 
 
-def _configure(request: ProofRequest, metric: str | None) -> dict[str, Any]:
+def _configure(request: ProofRequest, metric: str | None, order_seed: int | None) -> dict[str, Any]:
     """Return the configuration that measures the commands of a request."""
     measurement = {
         "variants": name_variants(request),
         "rounds": request.most_rounds,
         **({} if request.rounds else {"until": "decided", "claimed": request.claimed, "budget_min": request.budget}),
         "metric": metric,
+        "order_seed": order_seed,
         "profiled": request.profiled,
         "control": request.control,
         "trust_reported": request.trust_reported,
