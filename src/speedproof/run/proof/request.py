@@ -95,7 +95,9 @@ class ProofRequest(Model):
         description="What is compared; null: a rate if one is read, the epoch if all variants have epochs, else the process",
     )
     rounds: Natural | None = Field(
-        None, le=1000, description="Timed runs of each command; null: until the variants are decided, or the budget is spent"
+        None,
+        le=1000,
+        description="Timed runs of each command, with budget_min at most; null: until the variants are decided, at most 24",
     )
     budget_min: Minutes | None = Field(
         None, description="Minutes that rounds may take until the variants are decided; null: 30"
@@ -158,10 +160,11 @@ class ProofRequest(Model):
     @model_validator(mode="after")
     def _can_be_decided(self) -> "ProofRequest":
         mistakes = []
-        if self.rounds is not None and self.budget_min is not None:
-            mistakes.append("rounds and budget: give one of them")
-        if self.rounds is not None and (self.rounds < _LEAST_ROUNDS or self.rounds % 2):
+        if self.fixed_rounds is not None and (self.fixed_rounds < _LEAST_ROUNDS or self.fixed_rounds % 2):
             mistakes.append(f"rounds: {self.rounds}: an even number from {_LEAST_ROUNDS} on, since fewer pairs give no verdict")
+        if self.rounds is not None and self.budget_min is not None and self.rounds not in LOOKS:
+            looks = ", ".join(map(str, LOOKS))
+            mistakes.append(f"rounds: {self.rounds}: with a budget rounds may end after {looks}; name one of these")
         mistakes += self._list_mistakes_of_quality()
         if sum(map(bool, (self.epoch, self.epoch_s, self.rate))) > 1:
             mistakes.append("epoch, epoch_s and rate: give one of them")
@@ -219,6 +222,11 @@ class ProofRequest(Model):
         return None if self.claim is None else read_claim(self.claim).value
 
     @property
+    def fixed_rounds(self) -> int | None:
+        """Return how many rounds run in any case; None if they end once the variants are decided."""
+        return self.rounds if self.budget_min is None else None
+
+    @property
     def most_rounds(self) -> int:
         """Return how many rounds there are at most."""
         return self.rounds or MOST_ROUNDS
@@ -226,7 +234,7 @@ class ProofRequest(Model):
     @property
     def budget(self) -> float | None:
         """Return the minutes that rounds may take; None where their number is fixed."""
-        return None if self.rounds is not None else self.budget_min or BUDGET_MIN
+        return None if self.fixed_rounds is not None else self.budget_min or BUDGET_MIN
 
     def named_reading(self) -> Reading | None:
         """Return the source that was named; None where the warm-up finds one."""
@@ -304,10 +312,10 @@ _OPTIONS = {
 }
 
 
-def describe_asked(request: ProofRequest, metric: str) -> Asked:
-    """Return what a report is to know of a request whose variants are compared by `metric`."""
+def describe_asked(request: ProofRequest, metric: str, attempt: int) -> Asked:
+    """Return what a report is to know of a request whose variants are compared by `metric`, of the so-manieth proof."""
     claim = read_claim(request.claim) if request.claim else None
-    return Asked(command=scrub_secrets(write_call(request)), metric=metric, margin=request.margin, claim=claim)
+    return Asked(command=scrub_secrets(write_call(request)), metric=metric, margin=request.margin, claim=claim, attempt=attempt)
 
 
 def write_call(request: ProofRequest) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 from speedproof.config.evaluation import Evaluation
 from speedproof.config.load import read_completed_config, validate
-from speedproof.config.model import Config, Resources
+from speedproof.config.model import Config, Measurement, Resources
 from speedproof.config.reading import Reading
 from speedproof.config.workload import WORKLOAD_FILE, Declared, Workload
 from speedproof.results.files import digest_of, sha256_of, write_text
@@ -26,7 +26,7 @@ from speedproof.results.folder import CONFIG_FILE
 from speedproof.results.observations import WarmUpObserved
 from speedproof.run.program_variables import deciding_variables
 from speedproof.run.proof.find import PROGRAMS, RESULTS
-from speedproof.run.proof.request import REQUEST_SUFFIXES, ProofRequest, read_request
+from speedproof.run.proof.request import REQUEST_SUFFIXES, ProofRequest, read_claim, read_request
 from speedproof.run.working_folder import UNWATCHED
 from speedproof.util.errors import ConfigError, SpeedproofError
 from speedproof.util.image_file import identify_image
@@ -247,13 +247,12 @@ def _ask_interpreter(program: str) -> dict[str, Any]:
     return {"python": version, "packages": packages, "folders": folders}
 
 
-def read_rounds(out: Path) -> int | None:
-    """Return the number of rounds that an earlier call fixed; None where it fixed none, or left nothing that says so."""
+def read_measurement(out: Path) -> Measurement | None:
+    """Return what an earlier call measured; None where it left nothing that says so."""
     try:
-        measurement = read_completed_config(out / RESULTS / CONFIG_FILE).measurement
+        return read_completed_config(out / RESULTS / CONFIG_FILE).measurement
     except SpeedproofError:
         return None
-    return None if measurement.until else measurement.rounds
 
 
 @dataclass(frozen=True)
@@ -310,7 +309,7 @@ def describe_measured(
                 **({"isolated": True} if request.isolate else {}),
                 "variables": variables,
                 # Student's interval is of a number that was fixed: who adds rounds after a look finds more than there is.
-                **({"rounds": request.rounds} if request.rounds else {}),
+                **({"rounds": request.fixed_rounds} if request.fixed_rounds else {}),
                 **({"blind": True} if request.blind else {}),
             },
         }
@@ -362,7 +361,7 @@ def _configure(request: ProofRequest, metric: str | None) -> dict[str, Any]:
     measurement = {
         "variants": name_variants(request),
         "rounds": request.most_rounds,
-        **({} if request.rounds else {"until": "decided", "claimed": request.claimed, "budget_min": request.budget}),
+        **({} if request.fixed_rounds else _configure_stopping(request)),
         "metric": metric,
         "profiled": request.profiled,
         "control": request.control,
@@ -373,6 +372,13 @@ def _configure(request: ProofRequest, metric: str | None) -> dict[str, Any]:
     job = request.job or Resources().experiment
     resources = {"experiment": job.model_copy(update={"gpus": 0 if request.device == "cpu" else request.gpus}).model_dump()}
     return {"measurement": measurement, "profiling": {"backend": request.profiler}, "resources": resources}
+
+
+def _configure_stopping(request: ProofRequest) -> dict[str, Any]:
+    """Return when rounds end that go on until what is asked is decided."""
+    claim = read_claim(request.claim) if request.claim else None
+    at_most = claim is not None and claim.low is None
+    return {"until": "decided", "claimed": request.claimed, "claimed_at_most": at_most, "budget_min": request.budget}
 
 
 def write_for_others(measured: ProofSetup, out: Path) -> Path:
