@@ -1,4 +1,4 @@
-"""How long a proof goes on: until all that is asked is decided, or hardly will be; and what a further call makes of its rounds."""
+"""How long a proof goes on: until what is asked is decided, or hardly will be; and what a further call makes of its rounds."""
 
 import json
 
@@ -14,7 +14,9 @@ from speedproof.run.proof.request import check_request
 from speedproof.util.errors import ConfigError
 
 # Prints so many microseconds an epoch, so many more of every second seed, and a quality with an own digit for each of these.
-SEEDED = "for n in 1 2 3; do echo epoch took $(($1 + SPEEDPROOF_SEED % 2 * $2)) us acc 0.90$((SPEEDPROOF_SEED % 2 * $3)); done\n"
+SEEDED = (
+    "for n in 1 2 3; do echo epoch took $(($1 + SPEEDPROOF_SEED % 2 * $2)) us acc 0.90$((SPEEDPROOF_SEED % 2 * $3)); done\n"
+)
 READ = ["--epoch-s", r"took (\S+)", "--quality", r"acc (\S+)", "--trust-reported", "made up", "--device", "cpu"]
 
 

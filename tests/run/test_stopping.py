@@ -21,7 +21,7 @@ from speedproof.run.stopping import Asking, RunValue, count_fixed, find_last_loo
 from speedproof.stats.compare import compare_experiments
 from speedproof.stats.metrics import read_compared
 from speedproof.stats.sequential import CRITICAL
-from speedproof.util.errors import ConfigError, TrainingError
+from speedproof.util.errors import ConfigError, RecordError, TrainingError
 from speedproof_spleen.config import check_config
 from tests.report.example import CLAIMS
 from tests.run.test_resume import CONDITIONS, CONFIG, run_under
@@ -227,6 +227,18 @@ def test_an_experiment_ends_when_its_variants_are_decided(tmp_path, monkeypatch)
         "experiment-1 was to go on until all compared variants are decided: 4 of at most 24 timed rounds ran; then they were."
         in report
     )
+
+
+def test_who_asks_for_more_goes_on_with_the_rounds_that_there_are(tmp_path, monkeypatch):
+    machine = Machine(tmp_path, monkeypatch, speedup=1.3)
+    machine.experiment(rounds=4)
+    write_json(machine.results / "config.json", config_with(profiled=0, claimed=1.29))
+    with pytest.raises(RecordError, match="what `measurement` goes on for"):
+        check_current(machine.results)
+    # 1.3 within 1 % is above 1.29 after more than four rounds.
+    experiment = machine.experiment(claimed=1.29)
+    assert len(experiment.kept) == 8 and experiment.stopped.rounds > 4
+    assert len(set(machine.done)) == len(machine.done)
 
 
 def test_an_interrupted_experiment_goes_on_in_the_same_order_and_ends_where_it_would_have(tmp_path, monkeypatch):

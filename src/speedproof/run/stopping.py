@@ -97,8 +97,9 @@ class Watch:
 
 def digest_asked(measurement: Measurement) -> str:
     """Return a digest of what decides when rounds end: who asks for more goes on with the rounds that there are."""
-    names = {"rounds", "budget_min", "claimed", "claimed_at_most", "metric", "equivalence_margin", "quality"}
-    return digest_of(measurement.model_dump(mode="json", include=names))
+    names = {"rounds", "budget_min", "claimed", "claimed_at_most", "metric", "equivalence_margin"}
+    rule = measurement.quality.rule.model_dump(mode="json")
+    return digest_of([measurement.model_dump(mode="json", include=names), rule])
 
 
 class Asking:

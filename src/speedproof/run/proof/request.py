@@ -222,6 +222,11 @@ class ProofRequest(Model):
         return None if self.claim is None else read_claim(self.claim).value
 
     @property
+    def claims_at_most(self) -> bool:
+        """Return whether the claim is that the ratio is at most something; not if there is none."""
+        return self.claim is not None and read_claim(self.claim).low is None
+
+    @property
     def fixed_rounds(self) -> int | None:
         """Return how many rounds run in any case; None if they end once the variants are decided."""
         return self.rounds if self.budget_min is None else None

@@ -165,13 +165,8 @@ def _judge_one(
     hidden = is_hidden_by_digits(ratio, claim, comparison.quality)
     objections = _list_objections(ratio, commands_by_name)
     here = f"{name_here(ratio)}{describe_unequal_epochs(ratio, name)}"
-    more = (
-        _describe_hidden(ratio)
-        if hidden
-        else None
-        if ratio.contested
-        else _describe_needed(ratio, comparison, request, outcome)
-    )
+    needed = None if ratio.contested else _describe_needed(ratio, comparison, request, outcome)
+    more = _describe_hidden(ratio) if hidden else needed
     return Judged(
         command=command,
         against=first,

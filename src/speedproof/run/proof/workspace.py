@@ -26,7 +26,7 @@ from speedproof.results.folder import CONFIG_FILE
 from speedproof.results.observations import WarmUpObserved
 from speedproof.run.program_variables import deciding_variables
 from speedproof.run.proof.find import PROGRAMS, RESULTS
-from speedproof.run.proof.request import REQUEST_SUFFIXES, ProofRequest, read_claim, read_request
+from speedproof.run.proof.request import REQUEST_SUFFIXES, ProofRequest, read_request
 from speedproof.run.working_folder import UNWATCHED
 from speedproof.util.errors import ConfigError, SpeedproofError
 from speedproof.util.image_file import identify_image
@@ -358,10 +358,16 @@ def _describe_shared(
 
 def _configure(request: ProofRequest, metric: str | None) -> dict[str, Any]:
     """Return the configuration that measures the commands of a request."""
+    stopping = {
+        "until": "decided",
+        "claimed": request.claimed,
+        "claimed_at_most": request.claims_at_most,
+        "budget_min": request.budget,
+    }
     measurement = {
         "variants": name_variants(request),
         "rounds": request.most_rounds,
-        **({} if request.fixed_rounds else _configure_stopping(request)),
+        **({} if request.fixed_rounds else stopping),
         "metric": metric,
         "profiled": request.profiled,
         "control": request.control,
@@ -372,13 +378,6 @@ def _configure(request: ProofRequest, metric: str | None) -> dict[str, Any]:
     job = request.job or Resources().experiment
     resources = {"experiment": job.model_copy(update={"gpus": 0 if request.device == "cpu" else request.gpus}).model_dump()}
     return {"measurement": measurement, "profiling": {"backend": request.profiler}, "resources": resources}
-
-
-def _configure_stopping(request: ProofRequest) -> dict[str, Any]:
-    """Return when rounds end that go on until what is asked is decided."""
-    claim = read_claim(request.claim) if request.claim else None
-    at_most = claim is not None and claim.low is None
-    return {"until": "decided", "claimed": request.claimed, "claimed_at_most": at_most, "budget_min": request.budget}
 
 
 def write_for_others(measured: ProofSetup, out: Path) -> Path:
