@@ -1,9 +1,11 @@
 """By how many standard errors an interval must extend at each look, so that all looks together miss the truth rarely enough.
 
     python benchmarks/simulate_stopping.py              # prints CRITICAL of src/speedproof/stats/sequential.py
+    python benchmarks/simulate_stopping.py --joint      # prints JOINT_CRITICAL
 
 A path is 24 normal differences whose mean is 0. At each look after n of them the quantile is found beyond which so many of the
-paths lie that no earlier look has stopped, that the error spent up to here is 0.05 · n / 24 of all paths.
+paths lie that no earlier look has stopped, that the error spent up to here is 0.05 · n / 24 of all paths; of k intervals that
+hold together, 0.05 / k · n / 24.
 """
 
 import argparse
@@ -16,19 +18,32 @@ ERROR = 0.05
 PATHS = 2_000_000  # of 200,000 the first look's value is off by some 0.06
 _AT_ONCE = 200_000
 SEED = 20_261_123
+COMPARISONS = (*range(2, 11), 12, 15, 20, 25)
+JOINT_PATHS = 16_000_000  # of which each of 25 intervals may miss in 0.2 %
+_TAIL = 2.3  # below any critical value: paths that never reach it need not be kept
 
 
 def find_critical(
     paths: int, rng: np.random.Generator, looks: tuple[int, ...] = LOOKS, error: float = ERROR
 ) -> dict[int, float]:
     """Return, for each look, by how many standard errors the interval extends to either side of the mean."""
-    statistics = student_paths(paths, rng, looks)
-    alive = np.ones(paths, bool)
+    return _spend_error(student_paths(paths, rng, looks), paths, looks, error)
+
+
+def find_joint(paths: int, rng: np.random.Generator) -> dict[int, dict[int, float]]:
+    """Return the same for each number of intervals that hold together."""
+    parts = (student_paths(count, rng, LOOKS).astype(np.float32) for count in _split(paths))
+    tail = np.concatenate([part[(part > _TAIL).any(axis=1)] for part in parts])
+    return {count: _spend_error(tail, paths, LOOKS, ERROR / count) for count in COMPARISONS}
+
+
+def _spend_error(statistics: NDArray[np.floating], paths: int, looks: tuple[int, ...], error: float) -> dict[int, float]:
+    """Return each look's critical value; `statistics` has at least those of so many paths that may exceed one."""
+    alive = np.ones(len(statistics), bool)
     found = {}
     for number, look in enumerate(looks):
         sizes = np.sort(statistics[alive, number])
-        missed = paths - len(sizes)
-        spend = round(error * look / looks[-1] * paths) - missed
+        spend = round(error * look / looks[-1] * paths) - (len(statistics) - len(sizes))
         found[look] = float(sizes[len(sizes) - spend - 1])
         alive &= statistics[:, number] <= found[look]
     return found
@@ -60,8 +75,13 @@ def main() -> None:
     """Print the table, and how often it misses in fresh paths."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--paths", type=int, default=PATHS)
-    paths = parser.parse_args().paths
-    rng = np.random.default_rng(SEED)
+    parser.add_argument("--joint", action="store_true")
+    asked = parser.parse_args()
+    paths, rng = asked.paths, np.random.default_rng(SEED)
+    if asked.joint:
+        for count, row in find_joint(JOINT_PATHS, rng).items():
+            print(f"    {count}: ({', '.join(f'{value:.2f}' for value in row.values())}),")
+        return
     critical = find_critical(paths, rng)
     print("CRITICAL = {" + ", ".join(f"{look}: {value:.2f}" for look, value in critical.items()) + "}")
     for look, rate in miss_rate({n: round(value, 2) for n, value in critical.items()}, paths, rng).items():

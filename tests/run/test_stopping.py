@@ -18,11 +18,11 @@ from speedproof.run.archive.record import write_record
 from speedproof.run.plan import order_in_block, plan_experiment
 from speedproof.run.run_experiment import Job, run_experiment
 from speedproof.run.staleness import check_current
-from speedproof.run.stopping import all_decided, count_fixed, overruns
+from speedproof.run.stopping import Asking, RunValue, count_fixed, find_last_look, overruns
 from speedproof.stats.compare import compare_experiments
 from speedproof.stats.metrics import read_compared
 from speedproof.stats.sequential import CRITICAL
-from speedproof.util.errors import ConfigError, TrainingError
+from speedproof.util.errors import ConfigError, RecordError, TrainingError
 from speedproof_spleen.config import check_config
 from tests.report.example import CLAIMS
 from tests.run.test_resume import CONDITIONS, CONFIG, run_under
@@ -36,56 +36,106 @@ def config_with(**measurement):
 
 
 def rounds_of(ratios):
-    return [{"a": ratio, "b": 1.0} for ratio in ratios]
+    return [{"a": RunValue(ratio), "b": RunValue(1.0)} for ratio in ratios]
 
 
-PAIR = {("a", "b"): (0.0, 0.0)}  # whose values have all their digits
+def judge(rounds, pair=("a", "b"), reachable=24, **measurement):
+    """Return whether a pair is decided, if the last look is after `reachable` rounds."""
+    asked = {"variants": ["a", "b"], "until": "decided", "rounds": 24} | measurement
+    return Asking(rounds, pair, Measurement.model_validate(asked)).judge(reachable)
 
 
-def test_variants_are_decided_at_a_look_only_and_by_the_repeated_interval():
+def test_a_pair_is_decided_by_the_repeated_interval():
     # Logs 0.1 ± 0.01: deviation 0.01 √(4/3) = 0.011547; at four pairs ± 6.21 × 0.011547 / 2 = 0.03585.
     quiet = [math.exp(0.11), math.exp(0.09)] * 12
-    assert [all_decided(rounds_of(quiet[:count]), PAIR, 0.02) for count in (2, 3, 4, 5, 6)] == [False, False, True, False, True]
+    assert [judge(rounds_of(quiet[:count])) for count in (4, 6)] == ["decided", "decided"]
     # About 0.02 the interval of four pairs holds 1, though Student's would not: 3.182 × 0.011547 / 2 = 0.0184.
     near = [ratio * math.exp(-0.08) for ratio in quiet]
-    assert not all_decided(rounds_of(near[:4]), PAIR, 0.005)
     # Six: deviation 0.010954, ± 4.65 × 0.010954 / √6 = 0.0208; eight: ± 3.88 × 0.01069 / √8 = 0.01466.
-    assert not all_decided(rounds_of(near[:6]), PAIR, 0.005)
-    assert all_decided(rounds_of(near[:8]), PAIR, 0.005)
+    found = [judge(rounds_of(near[:count]), equivalence_margin=0.005) for count in (4, 6, 8)]
+    assert found == ["open", "open", "decided"]
+
+
+def test_several_candidates_are_decided_by_joint_intervals():
+    # Logs 0.05 ± 0.01: ± 6.21 × 0.011547 / 2 = 0.0359 of one, ± 9.12 × 0.011547 / 2 = 0.0527 of three together.
+    rounds = [{"a": RunValue(math.exp(0.05 + sign)), **dict.fromkeys("bcd", RunValue(1.0))} for sign in (0.01, -0.01) * 2]
+    assert judge(rounds) == "decided"
+    assert judge(rounds, variants=["a", "b", "c", "d"]) == "open"
 
 
 def test_what_was_saved_is_counted_against_a_plan_of_the_first_four_rounds_noise():
     # Deviation 0.011547; its upper 80 % limit is √(3 / 1.005) times that, 0.0199, about log 1.02: an effect of one deviation,
     # which 13 pairs find nine times in ten (G*Power 3.1, paired t test, two-sided), and an even number is planned.
     quiet = [math.exp(0.11), math.exp(0.09)] * 12
-    assert count_fixed(rounds_of(quiet[:6]), PAIR, 0.02) == 14
-    three = [{"a": ratio, "b": 1.0, "c": 1.0} for ratio in quiet]
-    assert count_fixed(three, [*PAIR, ("b", "c")], 0.02) == 14  # two that never differ need four
-    assert count_fixed(rounds_of(quiet[:3]), PAIR, 0.02) is None
+    pair = [("a", "b")]
+    assert count_fixed(rounds_of(quiet[:6]), pair, 0.02) == 14
+    three = [{"a": RunValue(ratio), "b": RunValue(1.0), "c": RunValue(1.0)} for ratio in quiet]
+    assert count_fixed(three, [*pair, ("b", "c")], 0.02) == 14  # two that never differ need four
+    assert count_fixed(rounds_of(quiet[:3]), pair, 0.02) is None
 
 
-def test_the_same_is_decided_too_and_every_pair_must_be():
-    same = [math.exp(0.001), math.exp(-0.001)] * 2
-    assert all_decided(rounds_of(same), PAIR, 0.02)
-    three = [{"a": 1.1, "b": 1.0, "c": other} for other in (1.0, 1.2, 1.0, 1.2)]
-    assert all_decided(three, PAIR, 0.02)
-    assert not all_decided(three, PAIR | {("a", "c"): (0.0, 0.0)}, 0.02)
+def test_equivalent_is_decided_too():
+    assert judge(rounds_of([math.exp(0.001), math.exp(-0.001)] * 2)) == "decided"
 
 
 def test_of_a_claimed_ratio_its_variant_is_decided_and_nothing_else():
     quiet = rounds_of([1.50, 1.51, 1.49, 1.50])  # 1.50 within 1.7 %
-    assert all_decided(quiet, PAIR, 0.02)
-    assert [all_decided(quiet, PAIR, 0.02, claimed) for claimed in (1.4, 1.5, 1.6)] == [True, False, True]
+    assert judge(quiet) == "decided"
+    assert [judge(quiet, claimed=claimed) for claimed in (1.4, 1.5, 1.6)] == ["decided", "open", "decided"]
 
 
 def test_what_a_program_does_not_tell_is_never_decided():
-    assert not all_decided([{"a": None, "b": 1.0}] * 4, PAIR, 0.02)
-    assert not all_decided([{"a": 0.0, "b": 1.0}] * 4, PAIR, 0.02)
+    assert judge([{"a": RunValue(None), "b": RunValue(1.0)}] * 4) == "open"
+    assert judge([{"a": RunValue(0.0), "b": RunValue(1.0)}] * 4) == "open"
+
+
+def with_quality(*qualities):
+    """Return rounds in which b is 1.5 times as fast as a, of these qualities of a and b."""
+    return [{"a": RunValue(1.5, quality=one), "b": RunValue(1.0, quality=other)} for one, other in qualities]
+
+
+def test_rounds_go_on_until_the_quality_is_decided():
+    rule = {"quality": {"margin": 0.01}}
+    # Differences ± 0.001: deviation 0.001 √(4/3) = 0.0011547, ± 6.21 × 0.0011547 / 2 = 0.0036.
+    close = with_quality((0.9, 0.901), (0.91, 0.909)) * 2
+    assert [judge(close, **rule), judge(close)] == ["decided", "decided"]
+    # ± 0.004: ± 0.0143 of four, and of eight, by a deviation of 0.004276, ± 3.88 × 0.004276 / √8 = 0.0059.
+    apart = with_quality((0.9, 0.904), (0.91, 0.906)) * 4
+    assert [judge(apart[:4], **rule), judge(apart[:4]), judge(apart, **rule)] == ["open", "decided", "decided"]
+    assert judge(with_quality((0.9, 0.8), (0.91, 0.81)) * 2, **rule) == "decided"  # worse
+
+
+def test_a_quality_that_no_number_of_rounds_decides_ends_none():
+    rule = {"quality": {"margin": 0.01}}
+    assert judge(with_quality(*[(0.9, 0.9)] * 4), **rule) == "decided"
+    assert judge(with_quality(*[(0.9, None)] * 4), **rule) == "decided"
+
+
+def test_the_quality_of_the_variant_that_a_claim_is_about_decides():
+    # b is slower, and its quality is better by 0.02 ± 0.004: whether a's is worse is known, and so is that b's is not.
+    rounds = [{"a": RunValue(1.0, quality=0.9 + sign), "b": RunValue(1.5, quality=0.92)} for sign in (0.004, -0.004) * 2]
+    rule = {"quality": {"margin": 0.01}}
+    assert judge(rounds, **rule) == "open"  # ± 0.0143 about -0.02 reaches beyond -0.01
+    assert judge(rounds, **rule, claimed=0.5) == "decided"
+    assert judge(rounds, **rule, claimed=0.8, claimed_at_most=True) == "open"
+    assert judge(rounds, **rule, claimed=0.8) == "decided"  # the claim fails, at whatever quality
+
+
+def test_rounds_that_would_hardly_decide_are_futile():
+    # Logs 0 ± 0.2: sixteen pairs have a deviation of 0.2066, or at least √(15 / 19.31) of it. So an interval of 24 extends by
+    # 2.51 × 0.182 / √24 = 0.0933, and their mean varies by 0.2066 × √(1/16 - 1/24) = 0.0298: t(15) is beyond 3.13 in 0.7 %.
+    noisy = rounds_of([math.exp(0.2), math.exp(-0.2)] * 8)
+    assert [judge(noisy[:4]), judge(noisy)] == ["open", "futile"]
+    assert judge(noisy[:4], reachable=6) == "futile"  # the budget allows two more
+    assert judge(noisy, claimed=1.3) == "decided"
 
 
 def test_a_budget_is_kept_as_if_the_next_round_took_as_long_as_the_longest():
     assert not overruns([60, 50], 3.0)
     assert overruns([60, 50], 2.8)
+    assert find_last_look([60, 60, 60, 50], 24, 6.0) == 6  # 130 s are left, two rounds of 50 s
+    assert find_last_look([60, 60, 60, 50], 24, 5.0) == 4
+    assert find_last_look([60, 60, 60, 50], 12, None) == 12
 
 
 def test_the_plan_is_drawn_to_the_longest_and_names_runs_by_variant_and_round():
@@ -180,6 +230,18 @@ def test_an_experiment_ends_when_its_variants_are_decided(tmp_path, monkeypatch)
     )
 
 
+def test_who_asks_for_more_goes_on_with_the_rounds_that_there_are(tmp_path, monkeypatch):
+    machine = Machine(tmp_path, monkeypatch, speedup=1.3)
+    machine.experiment(rounds=4)
+    write_json(machine.results / "config.json", config_with(profiled=0, claimed=1.29))
+    with pytest.raises(RecordError, match="what `measurement` goes on for"):
+        check_current(machine.results)
+    # 1.3 within 1 % is above 1.29 after more than four rounds.
+    experiment = machine.experiment(claimed=1.29)
+    assert len(experiment.kept) == 8 and experiment.stopped.rounds > 4
+    assert len(set(machine.done)) == len(machine.done)
+
+
 def test_an_interrupted_experiment_goes_on_in_the_same_order_and_ends_where_it_would_have(tmp_path, monkeypatch):
     machine = Machine(tmp_path, monkeypatch, speedup=1.018, breaks_at=9)  # 1.8 % faster: "the same" once within 2 %
     with pytest.raises(TrainingError):
@@ -246,12 +308,12 @@ def test_an_experiment_ends_at_its_longest_and_says_what_it_knows(tmp_path, monk
     assert "6 of at most 6 timed rounds ran; not all were, and no more were planned." in said and "saved" not in said
 
 
-def test_a_budget_ends_an_experiment_before_a_round_that_would_go_beyond(tmp_path, monkeypatch):
+def test_a_budget_ends_an_experiment_that_no_further_look_would_follow(tmp_path, monkeypatch):
     machine = Machine(tmp_path, monkeypatch, speedup=1.0005)
     clock = iter(range(0, 100_000, 30))  # each run takes half a minute
     monkeypatch.setattr(measuring, "time", SimpleNamespace(monotonic=clock.__next__))
     experiment = machine.experiment(equivalence_margin=0.001, budget_min=5.5)
-    assert (experiment.stopped.reason, experiment.stopped.rounds, experiment.stopped.budget_min) == ("budget", 5, 5.5)
+    assert (experiment.stopped.reason, experiment.stopped.rounds, experiment.stopped.budget_min) == ("budget", 4, 5.5)
     (ratio,) = (row for row in compare_experiments(machine.results, CLAIMS).ratios if row.metric == "training_epoch_s")
     assert ratio.pairs == 4  # those of the latest look
 
@@ -274,7 +336,7 @@ def test_control_runs_decide_nothing():
     for repeat in range(4):
         for name, control, value in (("a", False, 1.1), ("a", True, 5.0 + repeat), ("b", False, 1.0)):
             assert watch.stopped is None
-            watch.add(PlannedRun(variant=name, mode="timed", round=repeat, seed=0, control=control), value, 1.0)
+            watch.add(PlannedRun(variant=name, mode="timed", round=repeat, seed=0, control=control), RunValue(value), 1.0)
     assert watch.stopped.reason == "decided"
 
 

@@ -7,7 +7,7 @@ from scipy import stats
 from benchmarks.simulate_stopping import ERROR as SPENT
 from benchmarks.simulate_stopping import LOOKS, find_critical, miss_rate
 from speedproof.results import experiment as records
-from speedproof.stats.sequential import CRITICAL, ERROR, MOST_PAIRS, repeat_interval
+from speedproof.stats.sequential import CRITICAL, ERROR, JOINT_CRITICAL, MOST_PAIRS, critical_values, repeat_interval
 
 PATHS = 60_000
 
@@ -32,6 +32,22 @@ def test_the_truth_is_missed_as_rarely_as_was_spent():
     for look, rate in miss_rate(CRITICAL, PATHS, np.random.default_rng(8)).items():
         spent = ERROR * look / MOST_PAIRS
         assert rate == pytest.approx(spent, abs=4 * math.sqrt(spent / PATHS) + 0.0002), look
+
+
+@pytest.mark.parametrize("comparisons", [2, 3, 10, 25, 40])
+def test_each_of_several_joint_intervals_misses_as_rarely_as_its_share(comparisons):
+    rates = miss_rate(critical_values(comparisons), PATHS, np.random.default_rng(comparisons))
+    spent = ERROR / comparisons
+    assert rates[MOST_PAIRS] <= spent + 4 * math.sqrt(spent / PATHS)
+    if comparisons in JOINT_CRITICAL:  # beyond the table they are only never too narrow
+        assert rates[MOST_PAIRS] >= spent - 4 * math.sqrt(spent / PATHS)
+    # The first look is Student's quantile of what it spends.
+    assert critical_values(comparisons)[4] == pytest.approx(stats.t.ppf(1 - spent * 4 / 24 / 2, df=3), rel=0.01)
+
+
+def test_between_two_numbers_of_the_table_the_larger_one_counts():
+    assert critical_values(11) == critical_values(12) and critical_values(1) == CRITICAL
+    assert critical_values(26)[24] > critical_values(25)[24]
 
 
 def test_one_who_looks_with_students_quantile_each_time_misses_far_more():

@@ -75,7 +75,7 @@ class ProofOptions:
     ] = None
     rounds: Annotated[
         int | None,
-        typer.Option(help="Timed runs of each command: 4, 6, 8 … Default: until decided"),
+        typer.Option(help="Timed runs of each command, with --budget at most: 4, 6, 8 … Default: until decided"),
     ] = None
     budget_min: Annotated[
         float | None,
@@ -261,8 +261,8 @@ def _print_verdict(results: Path | None, json: bool, metrics: bool) -> int:
     if json:
         typer.echo(proof.model_dump_json(indent=1))
         return proof.exit_status
-    for variant in proof.candidates:
-        say(variant.sentence)
+    for sentence in proof.sentences:
+        say(sentence)
     say(f"Report: {proof.report}")
     return proof.exit_status
 

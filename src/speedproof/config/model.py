@@ -59,13 +59,16 @@ class Measurement(Model):
     rounds: Natural = Field(5, le=1000, description="Timed runs of each variant in an experiment, each a fresh process")
     until: Until | None = Field(
         None,
-        description="decided: timed rounds go on until each compared pair is faster, slower or equivalent, at most `rounds` "
-        "of them; null: all `rounds` run",
+        description="decided: timed rounds go on until each compared pair is faster, slower or equivalent, and a faster one is "
+        "known to keep the quality, at most `rounds` of them; null: all `rounds` run",
     )
     claimed: Number | None = Field(
         None,
         gt=0,
         description="A ratio that is claimed: with `until: decided` it is decided on which side of it each lies",
+    )
+    claimed_at_most: bool = Field(
+        False, description="Whether `claimed` is the most that the ratio is claimed to be; false: the least"
     )
     metric: str | None = Field(
         None,
@@ -130,6 +133,11 @@ class Measurement(Model):
     def compared(self) -> list[tuple[str, str]]:
         """Return the pairs of variants that are compared, each once: the first with each of the others, then `pairs`."""
         return list(dict.fromkeys([*((self.variants[0], other) for other in self.variants[1:]), *self.pairs]))
+
+    @property
+    def comparisons(self) -> int:
+        """Return how many ratios of a metric hold together: of the compared pairs, and of each stage of the ablation."""
+        return max(1, len(dict.fromkeys([*self.compared(), *pairwise(self.ablation)])))
 
     def all_variants(self) -> list[str]:
         """Return all variants that run in a round, each once: the variants, then what the ablation adds."""

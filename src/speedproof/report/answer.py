@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from speedproof.report.document import VariantName
-from speedproof.report.headlines import describe_needed
+from speedproof.report.headlines import describe_needed, name_interval
 from speedproof.report.objection_phrases import describe_objection, describe_unequal_epochs, describe_whole_process
 from speedproof.report.scope import name_here, warn_of_machines
 from speedproof.results.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
@@ -122,7 +122,7 @@ def describe_sureness(main: MainRatio, comparison: Comparison, *bounds: float) -
     if row.low is None:
         return f"{pairs} on {where}: no interval, so nothing is shown."
     experiment = f", {row.experiment}" if row.experiment and len(comparison.experiments) > 1 else ""
-    evidence = f"95 % interval {format_ratio(*main.interval, *bounds)[1]}, {pairs} on {where}{experiment}."
+    evidence = f"{name_interval(row)} {format_ratio(*main.interval, *bounds)[1]}, {pairs} on {where}{experiment}."
     if isinstance(row, Ratio) and row.needed:
         return f"{evidence} Which is faster, {describe_needed(row.needed, row.scope)}."
     needed = next((claim.needed for claim in main.claims if claim.needed), None)

@@ -454,10 +454,12 @@ class _Composer:
         stopped = f" and, of experiments that went on until decided, one on {pairs} that holds whenever one stops" * bool(
             self.comparison.stopped
         )
+        together = max((ratio.comparisons for ratio in self.comparison.ratios), default=1)
+        joint = f" The intervals of {together} compared ratios of a metric are joint: all hold in 95 of 100 experiments."
         note = (
             f"An interval is a t interval on {pairs}{stopped}, of a share on its runs' values; over several machines it is "
             f"that of the machines' means. {self._describe_order()} comparison.json names, for each number, the files and the "
-            "expression that it comes from."
+            "expression that it comes from." + joint * (together > 1)
         )
         return [Table(["Metric", "How it is made", "Of each run's"], rules, [note])]
 

@@ -60,6 +60,7 @@ def describe_stopping(comparison: Comparison) -> list[str]:
         "budget": "not all were, and another round would have gone beyond the budget",
         "longest": "not all were, and no more were planned",
         "closed": "the experiment was interrupted and closed",
+        "futile": "those that were left would hardly have decided the rest",
     }
     sentences = []
     for row in comparison.stopped:

@@ -19,7 +19,7 @@ from speedproof.report.explanation import describe_idleness
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.forest import CLAIM_TONES, VERDICT_TONES, describe_state, draw_forest, judge_claimed, list_bounds
 from speedproof.report.objection_phrases import describe_objection
-from speedproof.report.scope import warn_of_machines
+from speedproof.report.scope import describe_attempt, warn_of_machines
 from speedproof.results.asked import Claim
 from speedproof.results.comparison import ClaimResult, Comparison, Ratio
 from speedproof.results.objections import list_leading
@@ -71,6 +71,7 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
                 else []
             ),
             *_describe_digits(main),
+            *(Fact("Repeated", said, warns=True) for said in describe_attempt(evidence.asked.attempt if evidence.asked else 1)),
         ],
         forest=draw_forest(mains, comparison, evidence.asked),
         why=_explain(main, evidence),

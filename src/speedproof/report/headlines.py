@@ -3,7 +3,7 @@
 from speedproof.report.document import Row
 from speedproof.report.ranks_section import describe_scalings
 from speedproof.report.scope import describe_place, name_place
-from speedproof.results.comparison import AblationWhole, Comparison, Needed, Ratio, Scope
+from speedproof.results.comparison import AblationWhole, Comparison, Needed, Ratio, Scope, StoppedExperiment
 from speedproof.results.quality import Quality
 from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.main_ratios import MAIN_METRICS, WHOLE, list_headline_ratios, variants_of
@@ -68,7 +68,25 @@ def describe_evidence(measured: Ratio | AblationWhole, turned: bool = False) -> 
     needed = measured.needed if isinstance(measured, Ratio) else None
     more = "" if needed is None else f"; {describe_needed(needed, measured.scope)}"
     least = f", where a verdict needs {LEAST_PAIRS}" if measured.outcome == "no verdict" else ""
-    return f"95 % interval {_format(measured, turned)[1]}, {pairs}{least}{more}"
+    return f"{name_interval(measured)} {_format(measured, turned)[1]}, {pairs}{least}{more}"
+
+
+def name_interval(measured: object) -> str:
+    """Return what the interval of a ratio is called: joint, if it is one of several that hold together."""
+    return "joint 95 % interval" if isinstance(measured, Ratio) and measured.comparisons > 1 else "95 % interval"
+
+
+def describe_futile(stopped: StoppedExperiment) -> str:
+    """Return why rounds ended that would hardly have decided, and how many would."""
+    most = (
+        f"{stopped.reachable} rounds" if stopped.reachable == stopped.most else f"the {stopped.reachable} rounds of the budget"
+    )
+    enough = (
+        f"{stopped.needed} fixed beforehand would, if they came out as these (--rounds {stopped.needed})"
+        if stopped.needed
+        else "not even 1000 would, if they came out as these"
+    )
+    return f"rounds ended after {stopped.rounds}, since {most} would hardly decide; {enough}"
 
 
 def describe_needed(needed: Needed, scope: Scope | None) -> str:

@@ -40,6 +40,17 @@ def warn_of_machines(row: ComparisonRow, ratio: float, bound: float = 1.0) -> st
     return "; machines of one model differ by as much" if near else ""
 
 
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+
+
+def describe_attempt(number: int) -> list[str]:
+    """Return, as one sentence, that a proof repeats others of the same commands; none of the first."""
+    if number == 1:
+        return []
+    proof = f"{_ORDINALS[number - 1].capitalize()} proof" if number <= len(_ORDINALS) else f"Proof number {number}"
+    return [f"{proof} of these commands here. Each has its own chance of a false claim, at most 5 %."]
+
+
 def name_place(title: str, row: ComparisonRow, comparison: Comparison) -> str:
     """Return a title for a table's row, with the experiment where there are several, or with how many machines it is of."""
     if row.scope == "model":

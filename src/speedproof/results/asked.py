@@ -1,9 +1,9 @@
 """`asked.json`: what a proof was asked, beside its results: the command to type again, and what is claimed of which ratio."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from speedproof.results.evidence_archive import is_there
 from speedproof.results.files import read_record
@@ -43,6 +43,7 @@ class Asked(BaseModel):
     metric: str
     margin: float | None
     claim: Claim | None
+    attempt: Annotated[int, Field(ge=1)] = 1  # of the proofs of these commands that lie beside each other
 
 
 def read_asked(results: Path) -> Asked | None:

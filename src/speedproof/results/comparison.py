@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from speedproof.results.experiment import StopReason
 from speedproof.results.files import read_record
 from speedproof.results.names import RelativePath
 from speedproof.results.objections import Objection
@@ -149,6 +150,7 @@ class Ratio(_Estimate):
     quality: QualityCheck | None = Field(description="null where the metric has its quality built in, or none")
     work: WorkCheck | None = Field(None, description="null where the metric is none of an epoch's")
     printed: PrintedDigits | None = Field(None, description="Not there unless the ratio is of times that programs printed")
+    comparisons: int = Field(1, description="How many intervals hold the truth together; not there if it is one")
     observed: float | None = Field(
         None, description="The same of all epochs by our own clock, without the first; not there if it did not see them"
     )
@@ -161,6 +163,8 @@ class Ratio(_Estimate):
         for name in ("printed", "observed", "objections"):
             if not getattr(self, name):  # as in comparisons that were written before there was this field
                 plain.pop(name, None)
+        if self.comparisons == 1:
+            plain.pop("comparisons", None)
         return plain
 
     @property
@@ -343,12 +347,16 @@ class StoppedExperiment(_Row):
     experiment: str
     rounds: int
     most: int
-    reason: Literal["decided", "budget", "longest", "closed"]
+    reason: StopReason
     budget_min: float | None
     fixed: int | None = Field(
         None,
         description="Rounds of a plan fixed beforehand, by the noise of the first four, that finds a difference as large as "
         "equivalence_margin with a power of 90 %; null where that is beyond a thousand",
+    )
+    reachable: int | None = Field(None, description="Of rounds that ended as futile: at which look they would have ended")
+    needed: int | None = Field(
+        None, description="Of these: the fixed number of rounds that would decide; null beyond a thousand"
     )
     origin: Origin
 

@@ -36,6 +36,8 @@ OLD_DESIGN: OrderDesign = "turned pairs"
 EQUIVALENCE_MARGIN = 0.02  # unless a plan says otherwise, as those of earlier versions do not
 Margin = Annotated[float, Field(gt=0, lt=1)]
 Minutes = Annotated[float, Field(gt=0, le=10**6)]
+# How many intervals hold the truth together, 95 times in a hundred: one in plans of versions that had no joint intervals.
+Comparisons = Annotated[int, Field(ge=1)]
 
 
 class PlannedRun(BaseModel):
@@ -81,6 +83,7 @@ class Plan(BaseModel):
     source: str | None = None  # of the variants' epochs and qualities; None: the workload's own programs write records
     until: Until | None = None  # decided: rounds end once all compared variants are; the order is drawn to the longest
     budget_min: Minutes | None = None  # that its timed rounds may take
+    comparisons: Comparisons = 1
     quality_files: dict[str, str] = {}  # SHA-256 of each file that the quality command names, by its word
 
     def folders(self) -> list[str]:
@@ -108,6 +111,9 @@ def is_control(folder: str) -> bool:
     return parts[2 if folder[:1].isdigit() else 1 :][:1] == ["control"]
 
 
+StopReason = Literal["decided", "budget", "longest", "futile", "closed"]
+
+
 class Stopped(BaseModel):
     """When and why the timed rounds of an experiment ended that go on until its variants are decided."""
 
@@ -115,11 +121,16 @@ class Stopped(BaseModel):
 
     rounds: Annotated[int, Field(ge=0)]
     most: Annotated[int, Field(ge=1)]  # that were planned
-    reason: Literal["decided", "budget", "longest", "closed"]
+    reason: StopReason
     budget_min: Minutes | None = None
     # What was saved is counted against: rounds of a plan fixed beforehand, by the noise of the first four, that finds a
     # difference as large as the margin of "the same" nine times in ten. None: beyond a thousand, or fewer than four ran.
     fixed: Annotated[int, Field(ge=1)] | None = None
+    # Of rounds that ended as futile: the last look that could have been reached, and how many rounds of a plan with a fixed
+    # number would decide, if they came out as these; None: more than a thousand.
+    reachable: Annotated[int, Field(ge=1)] | None = None
+    needed: Annotated[int, Field(ge=1)] | None = None
+    asked: str | None = None  # digest of what the rounds were to decide; None: of a version before
 
 
 class PreparedFolder(BaseModel):
@@ -147,6 +158,7 @@ class Experiment(BaseModel):
     equivalence_margin: Margin = (
         EQUIVALENCE_MARGIN  # two variants whose ratio lies within it of 1 are the same; fixed before the first run
     )
+    comparisons: Comparisons = 1
     trust_reported: str | None = None  # why reported times count that our own clock does not support; None: they do not
     titles: dict[FileName, str] = {}  # of a record: what its results called variants at last; the runs may have older ones
     design: OrderDesign = OLD_DESIGN

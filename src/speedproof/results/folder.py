@@ -70,6 +70,7 @@ class MeasuredRun:
     until_decided: bool = (
         False  # whether its experiment's rounds ended once variants were decided, so that intervals are repeated ones
     )
+    comparisons: int = 1  # of its experiment, whose intervals hold together
 
     @cached_property
     def derived(self) -> dict[Any, Any]:
@@ -375,6 +376,7 @@ def _read_run(
         control=control,
         ranks=ranks,
         until_decided=experiment.stopped is not None,
+        comparisons=experiment.comparisons,
     )
 
 

@@ -54,6 +54,7 @@ def plan_experiment(config: Config, experiment: str, design: OrderDesign = DESIG
         source=", ".join(sorted(sources)) or None,
         until=measurement.until,
         budget_min=measurement.budget_min,
+        comparisons=measurement.comparisons,
         quality_files={word: digest for one in evaluations if one for word, digest in one.files.items()},
     )
 

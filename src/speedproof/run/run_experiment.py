@@ -37,7 +37,7 @@ from speedproof.run.program import Request, run_program
 from speedproof.run.program_variables import passed_variables
 from speedproof.run.resume import digest_tables, expected_fingerprint, is_whole, remove_runs_of_another_order
 from speedproof.run.scratch import take_place, writing_apart
-from speedproof.run.stopping import STOPPED_SINCE, Watch
+from speedproof.run.stopping import STOPPED_SINCE, RunValue, Watch
 from speedproof.run.tampering import Manifest
 from speedproof.run.working_folder import list_fixed
 from speedproof.stats.metrics import Compared, read_compared
@@ -197,6 +197,7 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
         ablation=plan.ablation,
         quality=plan.quality,
         equivalence_margin=plan.equivalence_margin,
+        comparisons=plan.comparisons,
         trust_reported=job.config.measurement.trust_reported,
         design=plan.design,
         order=list(done.values()),
@@ -236,7 +237,7 @@ def _tell(watch: Watch, planned: PlannedRun, folder: Path, run: Run, lasted_s: f
     if planned.mode != "timed":
         return EndedRun(folder.name, planned, run, None, kept)
     compared = read_compared(folder, run, watch.metric)
-    watch.add(planned, compared.cost, lasted_s, compared.resolution)
+    watch.add(planned, RunValue(compared.cost, compared.resolution, run.best_quality), lasted_s)
     if watch.stopped:
         log.info("%s after %d of %d rounds", STOPPED_SINCE[watch.stopped.reason], watch.stopped.rounds, watch.stopped.most)
     return EndedRun(folder.name, planned, run, compared, kept)

@@ -10,6 +10,7 @@ from speedproof.results.older_versions import name_today
 from speedproof.results.run_record import Run, read_run
 from speedproof.run.plan import plan_experiment
 from speedproof.run.resume import planned_settings
+from speedproof.run.stopping import digest_asked
 from speedproof.util.errors import RecordError
 
 
@@ -55,6 +56,8 @@ def _find_difference(folder: Path, experiment: Experiment, config: Config) -> st
         return "its runs are not those of `measurement`"
     if experiment.stopped and experiment.stopped.budget_min != plan.budget_min:
         return "`measurement.budget_min`"
+    if experiment.stopped and experiment.stopped.asked not in (None, digest_asked(config.measurement)):
+        return "what `measurement` goes on for"
     if experiment.quality.rule != plan.quality.rule:
         return "`measurement.quality`"
     if experiment.trust_reported != config.measurement.trust_reported:

@@ -1,19 +1,40 @@
-"""When the timed rounds of an experiment end: once all compared variants are decided, or before its budget is overrun."""
+"""When the timed rounds of an experiment end: once what was asked is decided, cannot be, or the budget would be overrun."""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
+from typing import Literal
 
 from speedproof.config.model import Measurement
-from speedproof.results.experiment import LOOKS, PlannedRun, RunPlace, Stopped, place_runs
-from speedproof.stats.estimates import LEAST_PAIRS, Interval, Slack, bounded_exp, find_slack, mean_slack, widen_logs
-from speedproof.stats.order_effect import estimate_profit, order_round
-from speedproof.stats.outcomes import judge_within_margin
+from speedproof.results.experiment import LOOKS, PlannedRun, RunPlace, Stopped, StopReason, place_runs
+from speedproof.results.files import digest_of
+from speedproof.results.quality import Quality
+from speedproof.stats.estimates import LEAST_PAIRS, Slack, find_slack, mean_slack
+from speedproof.stats.futility import LEAST_CHANCE, Question
+from speedproof.stats.order_profit import estimate_profit, order_round
 from speedproof.stats.power import count_rounds, pool_noise
-from speedproof.stats.sequential import repeat_interval
 
-STOPPED_SINCE = {"decided": "all variants are decided", "budget": "the budget is spent", "longest": "stopped"}  # for the log
-Value = float | None  # the cost that a run is compared by: a time, or one over a rate
+# For the log.
+STOPPED_SINCE: dict[StopReason, str] = {
+    "decided": "all that was asked is decided",
+    "budget": "the budget is spent",
+    "longest": "stopped",
+    "futile": "the rounds that are left would hardly decide",
+}
+Standing = Literal["decided", "open", "futile"]
+
+
+@dataclass(frozen=True)
+class RunValue:
+    """What a timed run says of its variant."""
+
+    cost: float | None  # a time, or one over a rate, by which it is compared; None: it has none
+    resolution: float = 0.0  # by which share the cost may be off, since it was printed with few digits
+    quality: float | None = None
+
+
+_Round = Mapping[str, RunValue]  # by variant
 
 
 class Watch:
@@ -27,50 +48,105 @@ class Watch:
         self._measurement = measurement
         self.metric = measurement.metric
         self._size = len(measurement.all_variants()) + measurement.control
-        self._values: list[dict[str, Value]] = []  # of each round that is whole, each variant's
-        self._resolutions: list[dict[str, float]] = []  # the same of their digits, as a share of the value
+        self._rounds: list[_Round] = []  # those that are whole
         self._lasted_s: list[float] = []
         self._order: list[PlannedRun] = []  # all timed runs so far
-        self._round: list[tuple[PlannedRun, Value, float, float]] = []
+        self._round: list[tuple[PlannedRun, RunValue, float]] = []
         self.stopped: Stopped | None = None
 
-    def add(self, planned: PlannedRun, value: Value, seconds: float, resolution: float = 0.0) -> None:
-        """Note what a timed run is compared by, and how long the run took; after a round's last one, decide whether to go on.
-
-        `resolution` is by which share the value may be off, since it was printed with few digits.
-        """
+    def add(self, planned: PlannedRun, found: RunValue, seconds: float) -> None:
+        """Note what a timed run found, and how long it took; after a round's last one, decide whether to go on."""
         if self._measurement.until is None:
             return
         self._order.append(planned)
-        self._round.append((planned, value, seconds, resolution))
+        self._round.append((planned, found, seconds))
         if len(self._round) < self._size:
             return
-        self._values.append({run.variant: own for run, own, *_ in self._round if not run.control})
-        self._resolutions.append({run.variant: own for run, *_, own in self._round if not run.control})
-        self._lasted_s.append(sum(lasted for _, _, lasted, _ in self._round))
+        self._rounds.append({run.variant: own for run, own, _ in self._round if not run.control})
+        self._lasted_s.append(sum(lasted for *_, lasted in self._round))
         self._round = []
         self.stopped = self._look()
 
     def _look(self) -> Stopped | None:
-        measurement, rounds = self._measurement, len(self._values)
-        slacks = {pair: self._find_slack(*pair) for pair in measurement.compared()}
-        decided = all_decided(self._values, slacks, measurement.equivalence_margin, measurement.claimed)
-        if decided and not any(self._rests_on_order(*pair) for pair in slacks):
-            return self._stop("decided")
+        measurement, rounds = self._measurement, len(self._rounds)
+        budget_min = measurement.budget_min
+        overrun = budget_min is not None and overruns(self._lasted_s, budget_min)
+        reachable = find_last_look(self._lasted_s, measurement.rounds, budget_min)
+        if rounds in LOOKS:
+            asked = [Asking(self._rounds, self._order, pair, measurement) for pair in measurement.compared()]
+            found = {one.judge(reachable) for one in asked}
+            if found <= {"decided"}:
+                return self._stop("decided")
+            if "open" not in found and reachable > rounds:
+                counts = [one.count_needed() for one in asked if one.judge(reachable) == "futile"]
+                needed = max((count for count in counts if count), default=None) if None not in counts else None
+                return self._stop("futile", reachable=reachable, needed=needed)
         if rounds == measurement.rounds:
             return self._stop("longest")
-        overrun = measurement.budget_min is not None and overruns(self._lasted_s, measurement.budget_min)
-        return self._stop("budget") if overrun else None
+        return self._stop("budget") if overrun or (rounds in LOOKS and reachable == rounds) else None
 
-    def _rests_on_order(self, one: str, other: str) -> bool:
+    def _stop(self, reason: StopReason, reachable: int | None = None, needed: int | None = None) -> Stopped:
+        asked = self._measurement
+        return Stopped(
+            rounds=len(self._rounds),
+            most=asked.rounds,
+            reason=reason,
+            budget_min=asked.budget_min,
+            fixed=count_fixed(self._rounds, asked.compared(), asked.equivalence_margin, asked.comparisons),
+            reachable=reachable,
+            needed=needed,
+            asked=digest_asked(asked),
+        )
+
+
+def digest_asked(measurement: Measurement) -> str:
+    """Return a digest of what decides when rounds end: who asks for more goes on with the rounds that there are."""
+    names = {"rounds", "budget_min", "claimed", "claimed_at_most", "metric", "equivalence_margin"}
+    rule = measurement.quality.rule.model_dump(mode="json")
+    return digest_of([measurement.model_dump(mode="json", include=names), rule])
+
+
+class Asking:
+    """What is asked of one pair of variants: on which side its ratio lies and, if that needs one, its quality."""
+
+    def __init__(
+        self, rounds: Sequence[_Round], order: Sequence[PlannedRun], pair: tuple[str, str], measurement: Measurement
+    ) -> None:
+        self._rounds, self._order, self._pair, self._measurement = rounds, order, pair, measurement
+        logs = _list_logs(rounds, *pair)
+        self._margin = math.log1p(measurement.equivalence_margin)
+        self._speed = None
+        if len(logs) == len(rounds):  # else some run did not tell, and rounds go on
+            slack = mean_slack([[[self._find_slack(found) for found in rounds]]])
+            self._speed = Question(logs, self._list_regions(), measurement.comparisons, slack)
+        self._quality = None if self._speed is None else self._ask_quality(self._speed)
+
+    def judge(self, reachable: int) -> Standing:
+        """Return whether it is decided now, or plausibly will be at the last `reachable` look."""
+        if self._speed is None:
+            return "open"
+        question = self._find_open()
+        if question is None:
+            return "open" if self._rests_on_order(self._speed.values) else "decided"
+        return "open" if question.chance_at(reachable) >= LEAST_CHANCE else "futile"
+
+    def count_needed(self) -> int | None:
+        """Return how many rounds, fixed beforehand, would decide what is open; None: more than a thousand."""
+        question = self._find_open()
+        return question.count_fixed() if question else None
+
+    def _find_open(self) -> Question | None:
+        """Return what is not decided yet, the ratio before the quality."""
+        return next((question for question in (self._speed, self._quality) if question and question.answer is None), None)
+
+    def _rests_on_order(self, logs: Sequence[float]) -> bool:
         """Return whether most of a gain seems to be one of runs that follow the other variant; more rounds tell.
 
         The check of the order at the end is a test, which a few rounds seldom fail: benchmarks/simulate_orders.py.
         """
-        logs = _list_logs(self._values, one, other)
-        if abs(fmean(logs)) <= math.log1p(self._measurement.equivalence_margin):
+        if abs(fmean(logs)) <= self._margin:
             return False
-        names, sign = ((other, one), 1.0) if fmean(logs) > 0 else ((one, other), -1.0)
+        names, sign = (self._pair[::-1], 1.0) if fmean(logs) > 0 else (self._pair, -1.0)
         places: dict[tuple[int, str], RunPlace] = {
             (run.round, run.variant): place
             for run, place in zip(self._order, place_runs(self._order), strict=True)
@@ -84,23 +160,50 @@ class Watch:
         )
         return profit is not None and profit.is_most
 
-    def _find_slack(self, one: str, other: str) -> Slack:
-        return mean_slack([[[find_slack(values[one], values[other]) for values in self._resolutions]]])
+    def _find_slack(self, found: _Round) -> Slack:
+        one, other = (found[name].resolution for name in self._pair)
+        return find_slack(one, other)
 
-    def _stop(self, reason: str) -> Stopped:
-        asked = self._measurement
-        return Stopped.model_validate(
-            {
-                "rounds": len(self._values),
-                "most": asked.rounds,
-                "reason": reason,
-                "budget_min": asked.budget_min,
-                "fixed": count_fixed(self._values, asked.compared(), asked.equivalence_margin),
-            }
-        )
+    def _list_regions(self) -> list[tuple[float, float]]:
+        """Return where the log ratio may lie: equivalent, faster or slower; of a claim where it holds, and where it fails."""
+        claimed = self._measurement.claimed
+        if claimed is None:
+            return [(-self._margin, self._margin), (0.0, math.inf), (-math.inf, 0.0)]
+        sides = [(math.log(claimed), math.inf), (-math.inf, math.log(claimed))]
+        return sides[::-1] if self._measurement.claimed_at_most else sides
+
+    def _ask_quality(self, speed: Question) -> Question | None:
+        """Return what is asked of the quality; None if it changes nothing, or if no number of rounds would tell.
+
+        A ratio that is shown counts only at no worse a quality of the variant that is judged: of a claim of a least speedup
+        the second, else the faster.
+        """
+        rule, measurement = self._measurement.quality, self._measurement
+        shown = (1, 2) if measurement.claimed is None else (0,)
+        if speed.answer not in shown or rule.margin is None:
+            return None
+        least = measurement.claimed is not None and not measurement.claimed_at_most
+        second_is_judged = least or sum(speed.values) >= 0
+        other, judged = self._pair if second_is_judged else reversed(self._pair)
+        qualities = [(found[judged].quality, found[other].quality) for found in self._rounds]
+        pairs = [(own, others) for own, others in qualities if own is not None and others is not None]
+        if len(pairs) < len(self._rounds) or not _tells_quality(pairs, rule):
+            return None
+        sign = 1.0 if rule.better == "higher" else -1.0
+        regions = [(-rule.margin, math.inf), (-math.inf, -rule.margin)]
+        return Question([sign * (own - others) for own, others in pairs], regions, measurement.comparisons)
 
 
-def count_fixed(rounds: Sequence[Mapping[str, Value]], compared: Sequence[tuple[str, str]], difference: float) -> int | None:
+def _tells_quality(pairs: Sequence[tuple[float, float]], rule: Quality) -> bool:
+    """Return whether more seeds would tell more: not if no variant's quality varies, or if neither has learnt enough."""
+    varies = any(len(set(values)) > 1 for values in zip(*pairs, strict=True))
+    slower = sum(other for _, other in pairs) / len(pairs)
+    return varies and (rule.judged_above is None or not rule.reaches(rule.judged_above, slower))
+
+
+def count_fixed(
+    rounds: Sequence[_Round], compared: Sequence[tuple[str, str]], difference: float, comparisons: int = 1
+) -> int | None:
     """Return how many rounds find a difference in every pair nine times in ten, by the noise of the first four; None: unknown.
 
     It is the number that a plan would have fixed after a pilot of four rounds.
@@ -109,43 +212,24 @@ def count_fixed(rounds: Sequence[Mapping[str, Value]], compared: Sequence[tuple[
     for one, other in compared:
         pilot = _list_logs(rounds[:LEAST_PAIRS], one, other)
         noise = pool_noise([pilot]) if len(pilot) == LEAST_PAIRS else None
-        counts.append(count_rounds(difference, noise.limit) if noise else None)
+        counts.append(count_rounds(difference, noise.limit, comparisons) if noise else None)
     return max((count for count in counts if count), default=None) if None not in counts else None
 
 
-def _list_logs(rounds: Sequence[Mapping[str, Value]], one: str, other: str) -> list[float]:
-    pairs = [(values[one], values[other]) for values in rounds]
+def _list_logs(rounds: Sequence[_Round], one: str, other: str) -> list[float]:
+    pairs = [(found[one].cost, found[other].cost) for found in rounds]
     return [math.log(above / below) for above, below in pairs if above and below]
-
-
-def all_decided(
-    rounds: Sequence[Mapping[str, Value]],
-    compared: Mapping[tuple[str, str], Slack],
-    margin: float,
-    claimed: float | None = None,
-) -> bool:
-    """Return whether now is a look, and each pair's repeated interval says faster, slower or equivalent.
-
-    `rounds` holds each variant's value, by its name, of each round so far; `compared` has the pairs, each with what the digits
-    of its values let it be off, by which its interval is widened. If a ratio is claimed, the interval must only lie wholly on
-    one side of it.
-    """
-    if len(rounds) not in LOOKS:
-        return False
-    for (one, other), slack in compared.items():
-        logs = _list_logs(rounds, one, other)
-        of_logs = repeat_interval(logs) if len(logs) == len(rounds) else None
-        if of_logs is None:
-            return False
-        widened = widen_logs(of_logs, slack)
-        interval = Interval(bounded_exp(widened.low), bounded_exp(widened.high))
-        if claimed is None and judge_within_margin(interval, margin) == "inconclusive":
-            return False
-        if claimed is not None and interval.low < claimed < interval.high:
-            return False
-    return True
 
 
 def overruns(lasted_s: Sequence[float], budget_min: float) -> bool:
     """Return whether one more round, as long as the longest so far, would go beyond the budget."""
     return sum(lasted_s) + max(lasted_s) > 60 * budget_min
+
+
+def find_last_look(lasted_s: Sequence[float], most: int, budget_min: float | None) -> int:
+    """Return at which look rounds end at the latest, if those to come are as short as the shortest so far; or that of now."""
+    rounds = len(lasted_s)
+    if budget_min is not None:
+        left_s, each_s = 60 * budget_min - sum(lasted_s), min(lasted_s)
+        most = min(most, rounds + math.floor(left_s / each_s)) if each_s > 0 else most
+    return max((look for look in LOOKS if rounds <= look <= most), default=rounds)

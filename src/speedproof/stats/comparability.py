@@ -137,7 +137,7 @@ def list_stopped(results: Results) -> list[StoppedExperiment]:
     return [
         StoppedExperiment(
             experiment=experiment.experiment,
-            **experiment.stopped.model_dump(),
+            **experiment.stopped.model_dump(exclude={"asked"}),
             origin=Origin(files=[results.files[experiment.experiment]], expression="stopped"),
         )
         for experiment in results.experiments

@@ -34,25 +34,28 @@ class Estimate:
     interval: Interval | None
 
 
-def estimate_ratio(pairs: Sequence[Pair]) -> Estimate:
+def estimate_ratio(pairs: Sequence[Pair], comparisons: int = 1) -> Estimate:
     """Return the ratio of one experiment's pairs of positive values, of which there is at least one.
+
+    The interval is one of so many `comparisons` that hold together.
 
     With d = log(reference / candidate), n pairs, mean m and sample deviation s, the centre is exp(m) and the interval
     exp(m ± t s / √n), t being Student's quantile at n - 1 degrees of freedom: the paired t interval on a log scale, where the
     error of a time is relative, a/b is the reciprocal of b/a, and a/b · b/c is a/c. Source: NIST/SEMATECH e-Handbook of
     Statistical Methods, 1.3.5.2 (confidence limits for the mean).
     """
-    return _exponential(estimate_mean(list_log_ratios(pairs)))
+    return _exponential(estimate_mean(list_log_ratios(pairs), comparisons))
 
 
-def estimate_ratio_over_hosts(hosts: Sequence[Sequence[Sequence[Pair]]]) -> Estimate:
+def estimate_ratio_over_hosts(hosts: Sequence[Sequence[Sequence[Pair]]], comparisons: int = 1) -> Estimate:
     """Return the ratio over hosts, each with its experiments, each with its pairs; none of these lists is empty.
 
     Pairs of one experiment, and experiments of one host, agree better with each other than with another host's. So each
     experiment counts as the mean of its log ratios, each host as the mean of its experiments, and the interval is
     :func:`estimate_ratio`'s of the hosts' means alone. docs/statistics.md has its coverage.
     """
-    return _exponential(estimate_mean([fmean(fmean(list_log_ratios(experiment)) for experiment in host) for host in hosts]))
+    means = [fmean(fmean(list_log_ratios(experiment)) for experiment in host) for host in hosts]
+    return _exponential(estimate_mean(means, comparisons))
 
 
 def estimate_level(hosts: Sequence[Sequence[float]], share: bool) -> Estimate:
@@ -71,12 +74,15 @@ def estimate_level(hosts: Sequence[Sequence[float]], share: bool) -> Estimate:
     return _exponential(estimate_mean([fmean(math.log(value) for value in host) for host in hosts]))
 
 
-def estimate_mean(values: Sequence[float]) -> Estimate:
-    """Return the mean of at least one value, and Student's t interval where there are two or more."""
+def estimate_mean(values: Sequence[float], comparisons: int = 1) -> Estimate:
+    """Return the mean of at least one value, and Student's t interval where there are two or more.
+
+    Of several `comparisons` all intervals together hold the truth at :data:`CONFIDENCE`.
+    """
     centre = fmean(values)
     if len(values) < 2:
         return Estimate(centre, None)
-    half_width = student_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    half_width = student_quantile(len(values) - 1, comparisons) * stdev(values) / math.sqrt(len(values))
     return Estimate(centre, Interval(centre - half_width, centre + half_width))
 
 
@@ -119,12 +125,17 @@ def widen_ratio(interval: Interval, slack: Slack) -> Interval:
     return Interval(bounded_exp(of_logs.low), bounded_exp(of_logs.high))
 
 
+def student_quantile(degrees: float, comparisons: int = 1) -> float:
+    """Return the two-sided quantile of Student's t at :data:`CONFIDENCE`, of so many intervals together (Bonferroni's)."""
+    return two_sided_quantile(degrees, (1 - CONFIDENCE) / comparisons)
+
+
 @cache
-def student_quantile(degrees: float) -> float:
-    """Return the two-sided quantile of Student's t at :data:`CONFIDENCE`."""
+def two_sided_quantile(degrees: float, error: float) -> float:
+    """Return beyond which value, to either side, Student's t lies with a chance of `error`."""
     from scipy import special
 
-    return float(special.stdtrit(degrees, (1 + CONFIDENCE) / 2))  # as stats.t.ppf, which takes a second to import
+    return float(special.stdtrit(degrees, 1 - error / 2))  # as stats.t.ppf, which takes a second to import
 
 
 @cache

@@ -43,7 +43,7 @@ from speedproof.stats.non_inferiority import check_quality
 from speedproof.stats.outcomes import count_needed, judge_within_margin
 from speedproof.stats.ratio_checks import Examined, find_objections
 from speedproof.stats.same_work import check_work
-from speedproof.stats.sequential import CRITICAL, extend_interval, find_latest_look, repeat_interval
+from speedproof.stats.sequential import CRITICAL, SINGLE, Design, extend_interval, find_latest_look
 
 RunReading = Callable[[MeasuredRun], float | None]  # of a run, where it is no metric
 
@@ -53,6 +53,7 @@ INTERVAL_RULE = (
     "each the mean of its experiments' mean log ratios"
 )
 WIDENED_RULE = "both extended by resolution_s of each run, half a unit of the last digit of its printed epochs"
+JOINT_RULE = "at 5 % / {0}, so that {0} compared ratios of a metric hold together"
 REPEATED_RULE = "low and high: 95 % repeated interval of the pairs' log ratios, those up to the latest look, valid at any stop"
 
 
@@ -180,7 +181,7 @@ class PairedMetric:
     estimate: Estimate
     slacks: list[list[list[Slack]]]  # of the pairs, by which the interval is widened
     exact: Interval | None  # that interval before
-    repeated: bool = False  # whether the interval is one that stays valid whenever one stops
+    design: Design = SINGLE  # by which the interval is made
 
     @property
     def pairs(self) -> list[Pair]:
@@ -205,8 +206,9 @@ class PairedMetric:
     @property
     def interval_rule(self) -> str:
         """Return what the interval is, for an origin."""
-        rule = REPEATED_RULE if self.repeated else INTERVAL_RULE
-        return f"{rule}; {WIDENED_RULE}" if self.is_widened else rule
+        rules = [REPEATED_RULE if self.design.repeated else INTERVAL_RULE]
+        rules += [JOINT_RULE.format(self.design.comparisons)] if self.design.comparisons > 1 else []
+        return "; ".join([*rules, WIDENED_RULE] if self.is_widened else rules)
 
     @property
     def slack(self) -> Slack:
@@ -253,14 +255,16 @@ def measure_pairs(
         entries = [[experiments[name] for name in host] for host in sample.hosts]
         values = [[[value for _, value in experiment] for experiment in host] for host in entries]
         runs = [run for host in entries for experiment in host for pair, _ in experiment for run in pair]
-        repeated = balanced and sample.scope == "here" and entries[0][0][0][0][0].until_decided
-        estimate = estimate_ratio(values[0][0]) if sample.scope == "here" else estimate_ratio_over_hosts(values)
-        if repeated:
-            estimate = Estimate(estimate.centre, _to_ratio(repeat_interval(list_log_ratios(values[0][0]))))
+        here = sample.scope == "here"
+        design = Design(balanced and here and runs[0].until_decided, max(run.comparisons for run in runs))
+        together = design.comparisons
+        estimate = estimate_ratio(values[0][0], together) if here else estimate_ratio_over_hosts(values, together)
+        if design.repeated:
+            estimate = Estimate(estimate.centre, _to_ratio(design.interval_of(list_log_ratios(values[0][0]))))
         slacks = [[[_find_slack(pair, metric, target) for pair, _ in experiment] for experiment in host] for host in entries]
         exact = estimate.interval
         widened = Estimate(estimate.centre, widen_ratio(exact, mean_slack(slacks)) if exact else None)
-        found.append(PairedMetric(sample, runs, values, widened, slacks, exact, repeated))
+        found.append(PairedMetric(sample, runs, values, widened, slacks, exact, design))
     return found
 
 
@@ -315,13 +319,14 @@ def estimate_needed(found: PairedMetric, decides: Callable[[Interval], bool]) ->
         widened = widen_logs(interval, found.slack)
         return decides(Interval(bounded_exp(widened.low), bounded_exp(widened.high)))
 
-    if found.repeated:
+    together = found.design.comparisons
+    if found.design.repeated:
         looks = [look for look in CRITICAL if look > len(logs)]
         centre, deviation = fmean(logs), stdev(logs)
-        count = next((look for look in looks if decides_logs(extend_interval(centre, deviation, look))), None)
+        count = next((look for look in looks if decides_logs(extend_interval(centre, deviation, look, together))), None)
     else:
         least, step = (LEAST_PAIRS, 2) if here else (LEAST_HOSTS, 1)  # of an odd number one would be dropped
-        count = count_needed(logs, decides_logs, least, step)
+        count = count_needed(logs, decides_logs, least, step, together)
     if count is None:
         return None
     seconds = [_lasted_s(run) for run in found.runs]
@@ -340,7 +345,7 @@ def _build_ratio(
         diverged = [
             run for variant in variants for run in results.select_diverged(variant, mode) if run.experiment in experiments
         ]
-        quality = check_quality(pairs, results.quality, centre, better, diverged)
+        quality = check_quality(pairs, results.quality, centre, better, diverged, found.design)
     outcome = decide(found, results.equivalence_margin)
     inconclusive = outcome in ("inconclusive", "no verdict")
     objections = []
@@ -369,6 +374,7 @@ def _build_ratio(
         low=found.low,
         high=found.high,
         pairs=len(found.ratios),
+        comparisons=found.design.comparisons,
         **found.sample.stated,
         outcome=outcome,
         needed=estimate_needed(

@@ -12,8 +12,9 @@ from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.quality import Better, Quality
 from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE
 from speedproof.stats.comparability import RunPair, pair_runs
-from speedproof.stats.estimates import Interval, estimate_mean, student_quantile
+from speedproof.stats.estimates import Interval, student_quantile
 from speedproof.stats.metrics import epochs_to_quality
+from speedproof.stats.sequential import SINGLE, Design
 from speedproof.util.numbers import format_count
 
 
@@ -38,7 +39,12 @@ class QualityDifference:
 
 
 def check_quality(
-    pairs: Sequence[RunPair], rule: Quality, ratio: float, better: Better = "lower", diverged: Sequence[MeasuredRun] = ()
+    pairs: Sequence[RunPair],
+    rule: Quality,
+    ratio: float,
+    better: Better = "lower",
+    diverged: Sequence[MeasuredRun] = (),
+    design: Design = SINGLE,
 ) -> QualityCheck:
     """Return whether the faster variant learns as well as the other; for a time, a `ratio` above 1 favours the candidate.
 
@@ -48,11 +54,12 @@ def check_quality(
     candidate_is_faster = (ratio >= 1) == (better == "lower")
     scores = [[(pair[place].run.seed, pair[place].run.best_quality) for pair in pairs] for place in (0, 1)]
     faster, slower = scores[::-1] if candidate_is_faster else scores
-    difference = compare_qualities(faster, slower)
+    difference = compare_qualities(faster, slower, design)
     counts = Counter(run.title for run in diverged)
     broken = " and ".join(f"{format_count(count, 'run')} of {title}" for title, count in counts.items())
     outcome, reason = judge_quality(difference, rule, broken)
     names = [pairs[0][place].run.variant for place in (0, 1)]
+    kind = f"{'joint ' if design.comparisons > 1 else ''}{'repeated' if design.repeated else 't'}"
     means = (None, None) if difference is None else (difference.slower, difference.faster)
     return QualityCheck(
         outcome=outcome,
@@ -66,7 +73,7 @@ def check_quality(
         origin=Origin(
             files=[pair[place].file(RUN_FILE) for place in (0, 1) for pair in pairs],
             expression=(
-                f"means over seeds of best_quality, of {names[0]} and of {names[1]}; low and high: 95 % t interval of the "
+                f"means over seeds of best_quality, of {names[0]} and of {names[1]}; low and high: 95 % {kind} interval of the "
                 "faster variant's less the other's, paired by seed; if one variant's runs all have the same value, its seeds "
                 "count as one and the interval is Welch's"
             ),
@@ -90,7 +97,7 @@ def check_variant(check: QualityCheck, rule: Quality, variant: Literal["referenc
 
 
 def compare_qualities(
-    faster: Sequence[tuple[int, float | None]], slower: Sequence[tuple[int, float | None]]
+    faster: Sequence[tuple[int, float | None]], slower: Sequence[tuple[int, float | None]], design: Design = SINGLE
 ) -> QualityDifference | None:
     """Return the difference of two variants' qualities, each given as seed and quality of each run, in pairs.
 
@@ -104,8 +111,10 @@ def compare_qualities(
     values = [list(variant.values()) for variant in variants]
     if len(variants[0]) > 1 and any(len(set(variant)) == 1 for variant in values):
         one, other = (variant[:1] if len(set(variant)) == 1 else variant for variant in values)
-        return QualityDifference(fmean(one), fmean(other), _welch_interval(one, other))
-    interval = estimate_mean([value - variants[1][seed] for seed, value in variants[0].items()]).interval
+        if not design.repeated or len(one) == len(other) == 1:
+            return QualityDifference(fmean(one), fmean(other), _welch_interval(one, other, design.comparisons))
+        # Against a single value Welch's interval is that of the differences from it, which can be repeated.
+    interval = design.interval_of([value - variants[1][seed] for seed, value in variants[0].items()])
     return QualityDifference(fmean(values[0]), fmean(values[1]), interval)
 
 
@@ -155,7 +164,7 @@ def _mean_by_seed(scores: Sequence[tuple[int, float | None]]) -> dict[int, float
     return {seed: fmean(values) for seed, values in seeds.items()}
 
 
-def _welch_interval(one: Sequence[float], other: Sequence[float]) -> Interval | None:
+def _welch_interval(one: Sequence[float], other: Sequence[float], comparisons: int) -> Interval | None:
     """Return Welch's 95 % interval of the difference of means; a variant of a single value has no error. None of two such."""
     errors = [variance(variant) / len(variant) if len(variant) > 1 else 0.0 for variant in (one, other)]
     total, centre = sum(errors), fmean(one) - fmean(other)
@@ -165,7 +174,7 @@ def _welch_interval(one: Sequence[float], other: Sequence[float]) -> Interval | 
         return Interval(centre, centre)
     variants = [(error, len(variant)) for error, variant in zip(errors, (one, other), strict=True) if error]
     degrees = 1 / sum((error / total) ** 2 / (count - 1) for error, count in variants)
-    half_width = student_quantile(degrees) * math.sqrt(total)
+    half_width = student_quantile(degrees, comparisons) * math.sqrt(total)
     return Interval(centre - half_width, centre + half_width)
 
 

@@ -39,14 +39,16 @@ def judge_interval(interval: Interval, expected: tuple[float, float], better: Be
     return "refuted" if high < least else "inconclusive"
 
 
-def count_needed(values: Sequence[float], decides: Callable[[Interval], bool], least: int, step: int) -> int | None:
+def count_needed(
+    values: Sequence[float], decides: Callable[[Interval], bool], least: int, step: int, comparisons: int = 1
+) -> int | None:
     """Return of how many values the interval would decide, if their mean and deviation stayed; None where it is beyond reach.
 
     `values` are those measured, two or more; counts are multiples of `step`, more than were measured, and `least` or more.
     """
     centre, deviation = fmean(values), stdev(values)
     for count in range(max(least, (len(values) // step + 1) * step), MOST_NAMED + 1, step):
-        half_width = student_quantile(count - 1) * deviation / math.sqrt(count)
+        half_width = student_quantile(count - 1, comparisons) * deviation / math.sqrt(count)
         if decides(Interval(centre - half_width, centre + half_width)):
             return count
     return None

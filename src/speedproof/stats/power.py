@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from speedproof.stats.estimates import LEAST_PAIRS, student_quantile
+from speedproof.stats.estimates import CONFIDENCE, LEAST_PAIRS, student_quantile
 
 POWER = 0.90  # of the measurements find a difference that is there
 DIFFERENCES = (0.02, 0.05, 0.10)  # that one may want to find, as fractions
@@ -42,7 +42,7 @@ def pool_noise(experiments: Sequence[Sequence[float]]) -> Noise | None:
     return Noise(math.sqrt(squares / degrees), degrees)
 
 
-def find_power(rounds: int, difference: float, deviation: float) -> float:
+def find_power(rounds: int, difference: float, deviation: float, comparisons: int = 1) -> float:
     """Return how often Student's interval of so many pairs shows that one variant takes `difference` (a fraction) longer.
 
     Of a noncentral t with rounds - 1 degrees of freedom and √rounds · log(1 + difference) / deviation. Source: J. Cohen,
@@ -51,20 +51,22 @@ def find_power(rounds: int, difference: float, deviation: float) -> float:
     from scipy import special
 
     degrees, shift = rounds - 1, math.sqrt(rounds) * math.log1p(difference) / deviation
-    edge = student_quantile(degrees)
+    edge = student_quantile(degrees, comparisons)
     return 1 - float(special.nctdtr(degrees, shift, edge))
 
 
-def count_rounds(difference: float, deviation: float) -> int | None:
+def count_rounds(difference: float, deviation: float, comparisons: int = 1) -> int | None:
     """Return the least even number of rounds, four or more, that finds a difference often enough; None beyond a thousand."""
     from scipy import special
 
     if deviation <= 0:
         return LEAST_PAIRS
     # The normal quantiles' number is never too large: from there up.
-    least = (special.ndtri(0.975) + special.ndtri(POWER)) ** 2 * (deviation / math.log1p(difference)) ** 2
+    least = (special.ndtri(1 - (1 - CONFIDENCE) / comparisons / 2) + special.ndtri(POWER)) ** 2 * (
+        deviation / math.log1p(difference)
+    ) ** 2
     if least > _MOST_ROUNDS:
         return None
     start = max(LEAST_PAIRS, math.floor(least) // 2 * 2)
     counts = range(start, _MOST_ROUNDS + 1, 2)
-    return next((count for count in counts if find_power(count, difference, deviation) >= POWER), None)
+    return next((count for count in counts if find_power(count, difference, deviation, comparisons) >= POWER), None)

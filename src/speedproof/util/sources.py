@@ -25,6 +25,7 @@ WORKFLOW_STEPS: dict[str, list[str]] = {
         "cluster/nodes.py",
         "cluster/torchrun.py",
         "stats/estimates.py",
+        "stats/futility.py",
         "stats/gpu_samples.py",
         "stats/metrics.py",
         "stats/order_effect.py",

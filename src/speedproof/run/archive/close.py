@@ -61,6 +61,7 @@ def close_experiment(folder: Path, config: Config) -> Experiment:
         ablation=plan.ablation,
         quality=plan.quality,
         equivalence_margin=plan.equivalence_margin,
+        comparisons=plan.comparisons,
         trust_reported=config.measurement.trust_reported,
         stopped=_describe_stop(plan, order),
         design=plan.design,

@@ -167,7 +167,9 @@ def _find_powers(config: Config, past: Sequence[PastRun], round_min: float) -> I
                 experiments.setdefault(experiment, []).append(math.log(one.training_s / other.training_s))
         if (noise := pool_noise(list(experiments.values()))) is None:
             continue
-        counts = {difference: count_rounds(difference, noise.limit) for difference in DIFFERENCES}
+        counts = {
+            difference: count_rounds(difference, noise.limit, config.measurement.comparisons) for difference in DIFFERENCES
+        }
         yield Power(variants, noise, [RoundsNeeded(size, count, (count or 0) * round_min) for size, count in counts.items()])
 
 

@@ -98,10 +98,10 @@ class Progress(Observer):
         pairs = [(above, below) for (above, _), (below, _) in both]
         if not pairs:
             return ""
-        found = estimate_ratio(pairs)
+        found = estimate_ratio(pairs, len(self._names) - 1)
         centre, interval = found.centre, found.interval
         if self._budget_min is not None:  # who may stop at any look says what holds then, as the verdict will
-            at_look = repeat_interval(list_log_ratios(pairs))
+            at_look = repeat_interval(list_log_ratios(pairs), len(self._names) - 1)
             interval = Interval(math.exp(at_look.low), math.exp(at_look.high)) if at_look and len(pairs) in LOOKS else None
         if interval:
             interval = widen_ratio(interval, mean_slack([[[find_slack(own, others) for (_, own), (_, others) in both]]]))

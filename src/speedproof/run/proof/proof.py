@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,12 @@ from speedproof.report.document import PAGE_FILE, Link
 from speedproof.report.figures.figure_data import read_evidence
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.report.terminal import Listing, lay_out
-from speedproof.results.asked import ASKED_FILE, Asked
+from speedproof.results.asked import ASKED_FILE, Asked, read_asked
 from speedproof.results.comparison import Comparison
 from speedproof.results.evidence_archive import OLD_EXPERIMENTS_FOLDER
 from speedproof.results.files import digest_of, write_text
 from speedproof.results.observations import Arrivals
+from speedproof.run.archive.rebuild import rebuild_report
 from speedproof.run.locks import holding_folder
 from speedproof.run.printed_times import UNIT_TITLES
 from speedproof.run.private_folders import list_replaced
@@ -33,6 +35,7 @@ from speedproof.run.program_variables import (
     list_unprofiled,
     note_changed,
 )
+from speedproof.run.proof.attempts import note_attempt
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verdict
 from speedproof.run.proof.judging import describe_evaluation, tell_source
@@ -54,7 +57,7 @@ from speedproof.run.proof.workspace import (
     describe_measured,
     digest_sources,
     name_variants,
-    read_rounds,
+    read_measurement,
     resolve_command,
     take_snapshot,
     title_of,
@@ -128,13 +131,18 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         measured = describe(reading=found.reading, epochs=found.epochs, metric=metric, warm_ups=found.observed)
         _describe_plan(request, names, found, out, order_seed, status.say)
         tell_source(request, evaluation, status.say)
-        _leave_asked(describe_asked(request, metric), out / RESULTS)
+        _leave_asked(describe_asked(request, metric, _read_attempt(out / RESULTS)), out / RESULTS)
         expected_s = {name: found.process_s[name] for name in names}
         progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status, metric)
         comparison = executor.measure(measured, progress)
         check_rounds(comparison, metric, progress.said)
+        attempt = note_attempt(out, out / RESULTS, [scrub_secrets(command) for command in request.commands])
+        if attempt != _read_attempt(out / RESULTS):
+            _leave_asked(describe_asked(request, metric, attempt), out / RESULTS)
+            rebuild_report(out / RESULTS, out / RESULTS)
         report = str(out / RESULTS / PAGE_FILE)
         verdict = judge(comparison, request, names, metric, found.reading.source, report)
+        verdict = verdict.model_copy(update={"attempt": attempt})
         write_text(out / VERDICT_FILE, verdict.model_dump_json(indent=1) + "\n")
     status.pause()
     _tell_verdict(verdict, comparison, names, _explain(request, out / RESULTS), tell)
@@ -192,8 +200,8 @@ def _offer(names: list[str]) -> str:
 
 
 def _tell_verdict(verdict: Verdict, comparison: Comparison, names: list[str], why: str, tell: Say) -> None:
-    for one in verdict.candidates:
-        tell(one.sentence)
+    for sentence in verdict.sentences:
+        tell(sentence)
     for line in lay_out(Listing("", *tabulate(verdict, comparison, names))):
         tell(line)
     tell(f"Why: {why}")
@@ -207,16 +215,26 @@ def _take_back_verdict(request: ProofRequest, out: Path, say: Say) -> None:
         held = [before.candidates[0].against, *(one.command for one in before.candidates)]
         if set(held) != set(map(scrub_secrets, request.commands)):
             say(f"{out} holds a proof of other commands, which this one replaces (--out names another folder)")
-        elif read_rounds(out) != request.rounds:
-            say(
-                f"{out} holds a proof of another number of rounds, which this one replaces: all is measured anew, since rounds "
-                "that are added after a look find differences that are not there"
-            )
+        else:
+            _compare_rounds(request, out, say)
     (out / VERDICT_FILE).unlink(missing_ok=True)
     older = out / RESULTS / OLD_EXPERIMENTS_FOLDER
     if older.is_dir():
         say(f"{out} holds a proof of a version before 0.3, which this one replaces: all is measured anew")
         shutil.rmtree(older)
+
+
+def _compare_rounds(request: ProofRequest, out: Path, say: Say) -> None:
+    """Say whether the rounds of an earlier proof of the same commands count."""
+    before = read_measurement(out)
+    fixed = None if before is None or before.until else before.rounds
+    if fixed != request.fixed_rounds:
+        say(
+            f"{out} holds a proof of another number of rounds, which this one replaces: all is measured anew, since rounds "
+            "that are added after a look find differences that are not there"
+        )
+    elif before and not fixed and before.rounds < request.most_rounds:
+        say(f"goes on from the rounds of an earlier call, which had at most {before.rounds}")
 
 
 def _leave_asked(asked: Asked, results: Path) -> None:
@@ -227,6 +245,14 @@ def _leave_asked(asked: Asked, results: Path) -> None:
         (results / PAGE_FILE).unlink(missing_ok=True)
         results.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
+
+
+def _read_attempt(results: Path) -> int:
+    """Return which proof of its commands the results are of, as the page has it."""
+    with suppress(SpeedproofError):
+        if (asked := read_asked(results)) is not None:
+            return asked.attempt
+    return 1
 
 
 def _list_missing_tools(request: ProofRequest) -> list[str]:

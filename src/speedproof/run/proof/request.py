@@ -95,7 +95,9 @@ class ProofRequest(Model):
         description="What is compared; null: a rate if one is read, the epoch if all variants have epochs, else the process",
     )
     rounds: Natural | None = Field(
-        None, le=1000, description="Timed runs of each command; null: until the variants are decided, or the budget is spent"
+        None,
+        le=1000,
+        description="Timed runs of each command, with budget_min at most; null: until the variants are decided, at most 24",
     )
     budget_min: Minutes | None = Field(
         None, description="Minutes that rounds may take until the variants are decided; null: 30"
@@ -175,11 +177,14 @@ class ProofRequest(Model):
     def _list_mistakes_of_rounds(self, name: NameKey) -> list[str]:
         """Return what is wrong with how much is measured, and what is compared."""
         mistakes = []
-        if self.rounds is not None and self.budget_min is not None:
-            mistakes.append(f"{name('rounds')} and {name('budget_min')}: give one of them")
-        if self.rounds is not None and (self.rounds < _LEAST_ROUNDS or self.rounds % 2):
+        if self.fixed_rounds is not None and (self.fixed_rounds < _LEAST_ROUNDS or self.fixed_rounds % 2):
             mistakes.append(
                 f"{name('rounds')}: {self.rounds}: an even number from {_LEAST_ROUNDS} on, since fewer pairs give no verdict"
+            )
+        if self.rounds is not None and self.budget_min is not None and self.rounds not in LOOKS:
+            looks = ", ".join(map(str, LOOKS))
+            mistakes.append(
+                f"{name('rounds')}: {self.rounds}: with {name('budget_min')} rounds may end after {looks}; name one of these"
             )
         if self.metric is not None:
             from speedproof.stats.metrics import METRICS
@@ -282,6 +287,16 @@ class ProofRequest(Model):
         return None if self.claim is None else read_claim(self.claim).value
 
     @property
+    def claims_at_most(self) -> bool:
+        """Return whether the claim is that the ratio is at most something; not if there is none."""
+        return self.claim is not None and read_claim(self.claim).low is None
+
+    @property
+    def fixed_rounds(self) -> int | None:
+        """Return how many rounds run in any case; None if they end once the variants are decided."""
+        return self.rounds if self.budget_min is None else None
+
+    @property
     def most_rounds(self) -> int:
         """Return how many rounds there are at most."""
         return self.rounds or MOST_ROUNDS
@@ -289,7 +304,7 @@ class ProofRequest(Model):
     @property
     def budget(self) -> float | None:
         """Return the minutes that rounds may take; None where their number is fixed."""
-        return None if self.rounds is not None else self.budget_min or BUDGET_MIN
+        return None if self.fixed_rounds is not None else self.budget_min or BUDGET_MIN
 
     def named_reading(self, context: dict[str, Any] | None = None) -> Reading | None:
         """Return the source that was named; None where the warm-up finds one."""
@@ -380,10 +395,10 @@ def name_option(key: str) -> str:
     return _OPTIONS.get(key, f"--{key.replace('_', '-')}" if key else "")
 
 
-def describe_asked(request: ProofRequest, metric: str) -> Asked:
-    """Return what a report is to know of a request whose variants are compared by `metric`."""
+def describe_asked(request: ProofRequest, metric: str, attempt: int) -> Asked:
+    """Return what a report is to know of a request whose variants are compared by `metric`, of the so-manieth proof."""
     claim = read_claim(request.claim) if request.claim else None
-    return Asked(command=scrub_secrets(write_call(request)), metric=metric, margin=request.margin, claim=claim)
+    return Asked(command=scrub_secrets(write_call(request)), metric=metric, margin=request.margin, claim=claim, attempt=attempt)
 
 
 def write_call(request: ProofRequest) -> str:

@@ -6,14 +6,16 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from speedproof.report.answer import capitalize
+from speedproof.report.headlines import describe_futile, name_interval
 from speedproof.report.objection_phrases import (
     describe_objection,
     describe_remedy,
     describe_unequal_epochs,
     describe_whole_process,
 )
-from speedproof.report.scope import name_here, warn_of_machines
+from speedproof.report.scope import describe_attempt, name_here, warn_of_machines
 from speedproof.results.comparison import Comparison, QualityCheck, Ratio
+from speedproof.results.experiment import StopReason
 from speedproof.results.objections import ObjectionKind, list_leading
 from speedproof.results.quality import Quality
 from speedproof.run.proof.request import ProofRequest, read_claim
@@ -79,8 +81,16 @@ class Verdict(_Row):
     rounds: int
     equivalence_margin: float
     trust_reported: str | None  # the user's reason
+    comparisons: int = 1  # whose intervals hold together
+    stopped: StopReason | None = None  # why rounds ended; None: their number was fixed
+    attempt: int = 1  # of the proofs of these commands that lie beside each other
     candidates: list[Judged]
     report: str
+
+    @property
+    def sentences(self) -> list[str]:
+        """Return what was found of each candidate and, if it was proven before, that."""
+        return [*(one.sentence for one in self.candidates), *describe_attempt(self.attempt)]
 
 
 def choose_metric(request: ProofRequest, epochs: dict[str, int]) -> str:
@@ -110,6 +120,8 @@ def judge(comparison: Comparison, request: ProofRequest, names: list[str], metri
         rounds=max((one.pairs for one in judged), default=0),
         equivalence_margin=comparison.equivalence_margin,
         trust_reported=comparison.trust_reported,
+        comparisons=max((ratio.comparisons for ratio in found if ratio), default=1),
+        stopped=comparison.stopped[0].reason if comparison.stopped else None,
         candidates=judged,
         report=report,
     )
@@ -158,7 +170,8 @@ def _judge_one(
     hidden = is_hidden_by_digits(ratio, claim, comparison.quality)
     objections = _list_objections(ratio, commands_by_name)
     here = f"{name_here(ratio)}{describe_unequal_epochs(ratio, name)}"
-    more = _describe_hidden(ratio) if hidden else None if ratio.contested else _describe_needed(ratio, request, outcome)
+    needed = None if ratio.contested else _describe_needed(ratio, comparison, request, outcome)
+    more = _describe_hidden(ratio) if hidden else needed
     return Judged(
         command=command,
         against=first,
@@ -201,11 +214,14 @@ def _describe_hidden(ratio: Ratio) -> str:
     return f"epochs are printed to {format_digit(digit_s)}; print more digits, or drop --epoch-s"
 
 
-def _describe_needed(ratio: Ratio, request: ProofRequest, outcome: Proof) -> str | None:
+def _describe_needed(ratio: Ratio, comparison: Comparison, request: ProofRequest, outcome: Proof) -> str | None:
     """Return how many more pairs would decide, if there is anything to decide and no claim, of which that says nothing."""
+    stopped = comparison.stopped[0] if comparison.stopped else None
+    if stopped and stopped.reason == "futile" and outcome in ("inconclusive", "quality not shown"):
+        return describe_futile(stopped)
     if outcome == "inconclusive" and request.claim is None and (needed := ratio.needed) is not None:
         return f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_duration(60 * needed.minutes)} more"
-    most = MOST_NAMED if request.rounds else MOST_PAIRS
+    most = MOST_NAMED if request.fixed_rounds else MOST_PAIRS
     if ratio.outcome == "inconclusive" and request.claim is None and ratio.pairs < most:
         return f"no number of pairs up to {most} would tell, if all came out as these"
     return None
@@ -229,7 +245,9 @@ def _describe(
     value, interval = format_ratio(ratio.centre, ratio.low, ratio.high, *bounds)
     what = comparison.title_of(ratio.metric)
     pairs = f"{format_count(ratio.pairs, 'pair')} of runs"
-    evidence = f"{pairs}, where a verdict needs {LEAST_PAIRS}" if ratio.low is None else f"95 % interval {interval}, {pairs}"
+    evidence = (
+        f"{pairs}, where a verdict needs {LEAST_PAIRS}" if ratio.low is None else f"{name_interval(ratio)} {interval}, {pairs}"
+    )
     if whole := describe_whole_process(ratio, comparison):
         evidence += f"; {whole}"
     if ratio.observed is not None:

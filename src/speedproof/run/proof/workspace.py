@@ -18,7 +18,7 @@ from typing import Any
 
 from speedproof.config.evaluation import Evaluation
 from speedproof.config.load import read_completed_config, validate
-from speedproof.config.model import Config, Resources
+from speedproof.config.model import Config, Measurement, Resources
 from speedproof.config.reading import Reading
 from speedproof.config.workload import WORKLOAD_FILE, Declared, Workload
 from speedproof.results.files import digest_of, sha256_of, write_text
@@ -247,13 +247,12 @@ def _ask_interpreter(program: str) -> dict[str, Any]:
     return {"python": version, "packages": packages, "folders": folders}
 
 
-def read_rounds(out: Path) -> int | None:
-    """Return the number of rounds that an earlier call fixed; None where it fixed none, or left nothing that says so."""
+def read_measurement(out: Path) -> Measurement | None:
+    """Return what an earlier call measured; None where it left nothing that says so."""
     try:
-        measurement = read_completed_config(out / RESULTS / CONFIG_FILE).measurement
+        return read_completed_config(out / RESULTS / CONFIG_FILE).measurement
     except SpeedproofError:
         return None
-    return None if measurement.until else measurement.rounds
 
 
 @dataclass(frozen=True)
@@ -311,7 +310,7 @@ def describe_measured(
                 **({"isolated": True} if request.isolate else {}),
                 "variables": variables,
                 # Student's interval is of a number that was fixed: who adds rounds after a look finds more than there is.
-                **({"rounds": request.rounds} if request.rounds else {}),
+                **({"rounds": request.fixed_rounds} if request.fixed_rounds else {}),
                 **({"blind": True} if request.blind else {}),
             },
         }
@@ -360,10 +359,16 @@ def _describe_shared(
 
 def _configure(request: ProofRequest, metric: str | None, order_seed: int | None) -> dict[str, Any]:
     """Return the configuration that measures the commands of a request."""
+    stopping = {
+        "until": "decided",
+        "claimed": request.claimed,
+        "claimed_at_most": request.claims_at_most,
+        "budget_min": request.budget,
+    }
     measurement = {
         "variants": name_variants(request),
         "rounds": request.most_rounds,
-        **({} if request.rounds else {"until": "decided", "claimed": request.claimed, "budget_min": request.budget}),
+        **({} if request.fixed_rounds else stopping),
         "metric": metric,
         "order_seed": order_seed,
         "profiled": request.profiled,

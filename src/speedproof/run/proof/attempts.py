@@ -1,0 +1,39 @@
+"""How often the same commands were proven here: who repeats a proof until it is confirmed finds more than there is."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from speedproof.results.experiment import RUNS_FOLDER, read_experiment
+from speedproof.results.files import digest_of, write_text
+from speedproof.results.folder import list_experiments
+from speedproof.results.run_record import read_run
+
+ATTEMPTS_FILE = "attempts.jsonl"  # in a proof's folder, a line for each proof that ended in it
+Attempt = tuple[str, str]  # digest of the commands, and when the first run began
+
+
+def note_attempt(out: Path, results: Path, commands: Sequence[str]) -> int:
+    """Note the proof in `out`, and return the how-manieth of the same commands it is, of those in it and beside it.
+
+    A proof that goes on, or is asked again of the same runs, is the same one.
+    """
+    experiment = list_experiments(results)[0]
+    began = read_run(experiment / RUNS_FOLDER / read_experiment(experiment).runs[0]).started
+    own = (digest_of(sorted(set(commands))), began)
+    kept = list(_read_attempts(out / ATTEMPTS_FILE))
+    if own not in kept:
+        lines = [json.dumps({"commands": commands, "began": began}) for commands, began in [*kept, own]]
+        write_text(out / ATTEMPTS_FILE, "\n".join([*lines, ""]))
+    beside = [attempt for path in out.absolute().parent.glob(f"*/{ATTEMPTS_FILE}") for attempt in _read_attempts(path)]
+    return len({own, *(attempt for attempt in beside if attempt[0] == own[0])})
+
+
+def _read_attempts(path: Path) -> Iterator[Attempt]:
+    """Yield what a file notes; lines that cannot be read are none of ours."""
+    with suppress(OSError, UnicodeDecodeError):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            with suppress(ValueError, KeyError, TypeError):
+                found = json.loads(line)
+                yield str(found["commands"]), str(found["began"])

@@ -1,0 +1,90 @@
+"""How long a proof goes on: until what is asked is decided, or hardly will be; and what a further call makes of its rounds."""
+
+import json
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from speedproof.cli.application import app
+from speedproof.results.asked import read_asked
+from speedproof.results.experiment import PLAN_FILE, Plan, read_experiment
+from speedproof.results.files import read_record
+from speedproof.run.proof.request import check_request
+from speedproof.util.errors import ConfigError
+
+# Prints so many microseconds an epoch, so many more of every second seed, and a quality with an own digit for each of these.
+SEEDED = (
+    "for n in 1 2 3; do echo epoch took $(($1 + SPEEDPROOF_SEED % 2 * $2)) us acc 0.90$((SPEEDPROOF_SEED % 2 * $3)); done\n"
+)
+READ = ["--epoch-s", r"took (\S+)", "--quality", r"acc (\S+)", "--trust-reported", "made up", "--device", "cpu"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.sh").write_text(SEEDED)
+    return tmp_path
+
+
+def prove(*words, out="out"):
+    result = CliRunner().invoke(app, ["prove", *words, *READ, "--out", out, "--json"])
+    return json.loads(result.stdout), " ".join(result.stderr.split())
+
+
+# 160 against 100 and 240 us by turns: log ratios of 0.47 and -0.41, of which no 24 rounds show a difference.
+OPEN = ["sh run.sh 160 0 0", "sh run.sh 100 140 0"]
+
+
+def test_more_rounds_go_on_with_those_that_there_are_until_they_would_hardly_decide(folder):
+    first, told = prove(*OPEN, "--rounds", "4", "--budget", "5")
+    assert (first["outcome"], first["rounds"], first["stopped"]) == ("inconclusive", 4, "longest")
+    experiment = folder / "out/results/experiments/experiment-1"
+    before = read_experiment(experiment)
+    second, told = prove(*OPEN, "--rounds", "24", "--budget", "5")
+    after = read_experiment(experiment)
+    assert "goes on from the rounds of an earlier call, which had at most 4" in told
+    assert set(after.kept) == set(before.runs) and len(read_record(experiment / PLAN_FILE, Plan).order) == 48
+    assert (second["stopped"], second["attempt"], after.stopped.reachable) == ("futile", 1, 24)
+    assert 4 < second["rounds"] < 24
+    (candidate,) = second["candidates"]
+    assert f"rounds ended after {second['rounds']}, since 24 rounds would hardly decide" in candidate["sentence"]
+    fixed, told = prove(*OPEN, "--rounds", "4")
+    assert "all is measured anew" in told
+    assert (fixed["stopped"], fixed["attempt"]) == (None, 2)
+
+
+def test_rounds_go_on_until_the_quality_is_decided(folder):
+    # Qualities of 0.9 against 0.900 and 0.908: differences of 0.004 about 0.004. Of four ± 6.21 × 0.0046 / 2 = 0.0143 reaches
+    # below -0.01, of six ± 4.65 × 0.0044 / √6 = 0.0083 does not.
+    commands = ["sh run.sh 200 0 0", "sh run.sh 100 0 8"]
+    found, _ = prove(*commands, "--margin", "0.01", "--budget", "5")
+    assert (found["outcome"], found["rounds"], found["stopped"]) == ("shown", 6, "decided")
+    without, _ = prove(*commands, "--budget", "5", out="without")
+    assert (without["outcome"], without["rounds"], without["stopped"]) == ("shown", 4, "decided")
+
+
+def test_a_proof_that_is_repeated_beside_others_counts_them(folder):
+    commands = ["sh run.sh 200 0 0", "sh run.sh 100 0 0", "sh run.sh 150 0 0"]
+    first, _ = prove(*commands, "--rounds", "4", out="proofs/first")
+    again, _ = prove(*commands, "--rounds", "4", out="proofs/first")
+    second, _ = prove(*commands, "--rounds", "4", out="proofs/second")
+    assert [first["attempt"], again["attempt"], second["attempt"]] == [1, 1, 2]
+    told = CliRunner().invoke(app, ["verdict", "--from", "proofs/second"])
+    assert "Second proof of these commands here." in " ".join(told.stdout.split())
+    results = folder / "proofs/second/results"
+    assert read_asked(results).attempt == 2
+    assert "Second proof of these commands here." in (results / "report.html").read_text(encoding="utf-8")
+    # Two candidates are joint, in JSON, terminal and page.
+    assert first["comparisons"] == 2
+    assert all("joint 95 % interval" in one["sentence"] for one in first["candidates"])
+    assert "The intervals of 2 compared ratios of a metric are joint" in (results / "report.md").read_text(encoding="utf-8")
+
+
+def test_rounds_with_a_budget_are_the_most_that_run():
+    request = check_request({"commands": OPEN, "rounds": 8, "budget_min": 5}, "here")
+    assert (request.fixed_rounds, request.most_rounds, request.budget) == (None, 8, 5)
+    request = check_request(yaml.safe_load("{commands: ['true', 'true'], rounds: 6}"), "here")
+    assert (request.fixed_rounds, request.most_rounds, request.budget) == (6, 6, None)
+    with pytest.raises(ConfigError, match="with a budget rounds may end after 4, 6, 8, 10, 12, 16, 20, 24; name one of these"):
+        check_request({"commands": OPEN, "rounds": 14, "budget_min": 5}, "here")
