@@ -1,5 +1,6 @@
 """When the timed rounds of an experiment end, and that an interrupted one ends where it would have ended."""
 
+import json
 import math
 import random
 from types import SimpleNamespace
@@ -240,6 +241,26 @@ def test_who_asks_for_more_goes_on_with_the_rounds_that_there_are(tmp_path, monk
     experiment = machine.experiment(claimed=1.29)
     assert len(experiment.kept) == 8 and experiment.stopped.rounds > 4
     assert len(set(machine.done)) == len(machine.done)
+
+
+def test_an_experiment_keeps_the_intervals_of_its_plan(tmp_path, monkeypatch):
+    machine = Machine(tmp_path, monkeypatch, speedup=1.3)
+    experiment = machine.experiment(variants=["baseline", "fast", "regular"], until=None, rounds=4)
+    assert experiment.comparisons == 2
+
+    def find_half_width():
+        ratios = compare_experiments(machine.results, CLAIMS).ratios
+        ratio = next(row for row in ratios if (row.metric, row.candidate) == ("training_epoch_s", "fast"))
+        return ratio.comparisons, math.log(ratio.high / ratio.centre)
+
+    # Logs of 1.3 / 1.01 and 1.3 / 0.99, twice each: deviation 0.0100003 × √(4/3); quantiles of t(3) at 5 % / 2 and 5 %.
+    standard_error = math.log(1.01 / 0.99) / 2 * math.sqrt(4 / 3) / 2
+    assert find_half_width() == (2, pytest.approx(4.176535 * standard_error, rel=1e-4))
+    # One of a version that had no joint intervals.
+    path = machine.results / "experiments/experiment-1/experiment.json"
+    before = json.loads(path.read_text())
+    write_json(path, {key: value for key, value in before.items() if key not in ("comparisons", "seal")})
+    assert find_half_width() == (1, pytest.approx(3.182446 * standard_error, rel=1e-4))
 
 
 def test_an_interrupted_experiment_goes_on_in_the_same_order_and_ends_where_it_would_have(tmp_path, monkeypatch):
