@@ -7,7 +7,7 @@ from statistics import fmean
 from speedproof.config.model import Measurement
 from speedproof.results.experiment import LOOKS, PlannedRun, RunPlace, Stopped, place_runs
 from speedproof.stats.estimates import LEAST_PAIRS, Interval, Slack, bounded_exp, find_slack, mean_slack, widen_logs
-from speedproof.stats.order_effect import estimate_profit, order_round
+from speedproof.stats.order_profit import estimate_profit, order_round
 from speedproof.stats.outcomes import judge_within_margin
 from speedproof.stats.power import count_rounds, pool_noise
 from speedproof.stats.sequential import repeat_interval

@@ -27,7 +27,7 @@ WORKFLOW_STEPS: dict[str, list[str]] = {
         "stats/estimates.py",
         "stats/gpu_samples.py",
         "stats/metrics.py",
-        "stats/order_effect.py",
+        "stats/order_profit.py",
         "stats/outcomes.py",
         "stats/power.py",
         "stats/sequential.py",
