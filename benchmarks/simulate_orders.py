@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from speedproof.results.experiment import EQUIVALENCE_MARGIN, RunPlace
 from speedproof.run.plan import order_in_block, order_in_pair
 from speedproof.stats.estimates import student_quantile
-from speedproof.stats.order_effect import OrderedRound, estimate_profit, find_trend, order_round
+from speedproof.stats.order_effect import find_trend
+from speedproof.stats.order_profit import OrderedRound, estimate_profit, order_round
 from speedproof.stats.sequential import CRITICAL, MOST_PAIRS
 
 PROOFS = 10_000

@@ -10,7 +10,8 @@ from speedproof.report.objection_phrases import describe_objection
 from speedproof.results.experiment import PlannedRun, place_runs
 from speedproof.results.observations import Observations
 from speedproof.run.plan import order_in_block
-from speedproof.stats.order_effect import OrderedRound, check_order, estimate_profit, find_trend
+from speedproof.stats.order_effect import check_order, find_trend
+from speedproof.stats.order_profit import OrderedRound, estimate_profit
 from speedproof.stats.ratio_checks import Examined
 
 NOISE = random.Random(0)

@@ -28,7 +28,7 @@ WORKFLOW_STEPS: dict[str, list[str]] = {
         "stats/futility.py",
         "stats/gpu_samples.py",
         "stats/metrics.py",
-        "stats/order_effect.py",
+        "stats/order_profit.py",
         "stats/outcomes.py",
         "stats/power.py",
         "stats/sequential.py",
