@@ -102,9 +102,21 @@ class QualityCheck(_Row):
     difference: float | None = Field(None, description="Mean over seeds of the faster variant's quality less the other's")
     low: float | None = Field(None, description="95 % interval of the difference")
     high: float | None = None
+    seeds: int | None = Field(None, description="Different seeds, if they are too few to judge; not there if they are enough")
+    constant: list[Literal["reference", "candidate"]] = Field(
+        [], description="Those of which every run reports the same value, of several seeds; not there if there are none"
+    )
     diverged: str = Field("", description="Which runs of either variant ended as their loss was no number; empty: none")
     reason: str
     origin: Origin
+
+    @model_serializer(mode="wrap")
+    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = serialize(self)
+        for name in ("seeds", "constant"):
+            if not getattr(self, name):  # as in comparisons that were written before there was this field
+                del plain[name]
+        return plain
 
 
 class WorkCheck(_Row):
