@@ -108,6 +108,8 @@ def test_twice_as_fast_is_recovered(place, measured):
         ({"b": 2.0}, [], 1, "is as fast as sh a.sh 2 0.9 on this machine, within 2.0"),
         ({"quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 1.5"], 1, "Withheld, '>= 1.5'"),
         ({"quality_b": 0.8}, ["--claim", ">= 1.5"], 0, "Shown, '>= 1.5'"),
+        ({"quality_b": 0.8}, [], 0, "), at a reported quality of 0.803 against 0.902, which is not judged (--margin)."),
+        ({"b": 2.0, "quality_b": 0.8}, ["--margin", "0.01"], 1, "), at a reported quality of 0.803 against 0.902."),
         ({"a": 1.0, "b": 2.0}, ["--claim", ">= 1.5"], 1, "Refuted, '>= 1.5'"),
         ({"b": 2.0}, [], 1, "Refuted, that there is a difference of more than 2.0"),
         # As fast as is claimed, though slower, and so is the quality that is asked for: its own.

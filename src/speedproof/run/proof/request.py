@@ -18,6 +18,7 @@ from speedproof.config.validation_errors import describe_problem
 from speedproof.results.asked import Asked, Claim
 from speedproof.results.experiment import LOOKS, Minutes
 from speedproof.results.quality import Better
+from speedproof.run.proof.loss_names import find_loss_name
 from speedproof.util.errors import ConfigError
 from speedproof.util.secrets import scrub_secrets
 from speedproof.util.yaml_input import read_yaml
@@ -123,7 +124,7 @@ class ProofRequest(Model):
     )
     artifacts: list[FilePattern] = Field([], description="Files that each run must write, for quality_command; as 'out/*.pt'")
     margin: Number | None = Field(None, ge=0, description="A quality that is worse by more than this withholds a speedup")
-    better: Better = "higher"
+    better: Better | None = Field(None, description="Which quality is better: higher or lower; null: higher")
     file: FilePattern | None = Field(None, description="A file that the programs write, in which epochs and qualities stand")
     passed: list[VariablePattern] = Field(
         [], alias="pass", description="Variables that the programs see although they read like a secret, by name or pattern"
@@ -204,14 +205,27 @@ class ProofRequest(Model):
 
     def _list_mistakes_of_quality(self) -> list[str]:
         """Return what is wrong with what judges the quality."""
-        if self.quality_command is None:
-            return ["artifacts: are for quality_command; name one, or leave them out"] if self.artifacts else []
         mistakes = []
+        if self.better is None and (word := self.loss_name):
+            mistakes.append(
+                f"quality: {word!r} reads as if lower were better; say so (--better lower), or not (--better higher)"
+            )
+        if self.quality_command is None:
+            if self.artifacts:
+                mistakes.append("artifacts: are for quality_command; name one, or leave them out")
+            return mistakes
         if "{run}" not in self.quality_command:
             mistakes.append("quality_command: does not name {run}, the folder that holds what a run left; add it")
         if self.quality is not None and re.compile(self.quality).groups != 1:
             mistakes.append("quality: must have one group, in brackets, around the number, as in `val_acc: (\\S+)`")
         return mistakes
+
+    @property
+    def loss_name(self) -> str | None:
+        """Return the word by which the quality reads like a loss, if it does."""
+        if self.quality is None:
+            return None
+        return find_loss_name(self.quality, is_column=self.file is not None and self.quality_command is None)
 
     @property
     def claimed(self) -> float | None:

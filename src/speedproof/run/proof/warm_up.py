@@ -1,5 +1,6 @@
 """The discarded first run of each variant: whether it works, how long it takes, and which source has its epochs."""
 
+import math
 import os
 import shutil
 import tempfile
@@ -59,6 +60,7 @@ class WarmUp:
     notes: dict[str, str]  # of variants of which more is to be said
     copy_s: float  # to make a run's working folder
     observed: dict[str, WarmUpObserved]  # of each variant
+    qualities: dict[str, float | None]  # the last one that each variant reports, or that its judge measured; None: none
     unwatched: list[str]  # folders that are too large to be watched whole for what runs change
 
     def as_plain(self) -> dict[str, Any]:
@@ -82,6 +84,7 @@ class _Tried:
     arrivals: Arrivals
     notes: list[str]  # of it more is to be said
     observed: WarmUpObserved
+    quality: float | None
 
 
 def warm_up(
@@ -131,7 +134,8 @@ def warm_up(
     observed = {
         name: _name_kept(one.observed).model_copy(update={"watched_s": watched_s.get(name)}) for name, one in tried.items()
     }
-    return WarmUp(named, epochs, units, arrivals, process_s, joined, copy_s, observed, unwatched)
+    qualities = {name: one.quality for name, one in tried.items()}
+    return WarmUp(named, epochs, units, arrivals, process_s, joined, copy_s, observed, qualities, unwatched)
 
 
 def _name_kept(observed: WarmUpObserved) -> WarmUpObserved:
@@ -179,8 +183,7 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
             marks = read_progress(Path(run), place, seen.reports, reading)
             arrivals = judge_arrivals(marks, seen.reports, reading)
             check_total([] if marks.rates else marks.times, seen.ended_s - seen.launched_s, request.gpus)
-            if judge is not None:
-                measure_quality(judge)
+            quality = measure_quality(judge) if judge is not None else _read_last_quality(marks)
         except StoppedError:
             raise KeyboardInterrupt from None
         except RecordError as error:
@@ -192,7 +195,13 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
         )
     notes = [*([describe_left(seen.left)] if seen.left else []), *describe_cut(seen.cut)]
     observed = _observe(seen, marks, files)
-    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, arrivals, notes, observed)
+    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, arrivals, notes, observed, quality)
+
+
+def _read_last_quality(marks: Marks) -> float | None:
+    """Return the last quality that a program reports, as a rule of its whole training; None if it reports none."""
+    finite = [value for _, value, _ in marks.qualities if math.isfinite(value)]
+    return finite[-1] if finite else None
 
 
 def _observe(seen: Watched, marks: Marks, cached: int) -> WarmUpObserved:
