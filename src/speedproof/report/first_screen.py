@@ -23,7 +23,6 @@ from speedproof.report.scope import warn_of_machines
 from speedproof.results.asked import Claim
 from speedproof.results.comparison import ClaimResult, Comparison, Ratio
 from speedproof.results.objections import list_leading
-from speedproof.results.run_record import NOT_ALONE
 from speedproof.stats.main_ratios import MainRatio, find_main_ratios, orient
 from speedproof.stats.proof_claim import check_claimed, name_judged
 from speedproof.util.numbers import format_digit, format_ratio
@@ -127,7 +126,7 @@ def _describe_machine(evidence: Evidence, main: MainRatio | None) -> Fact:
     hosts = f" ({main.row.hosts} machines)" if main and main.row.scope == "model" else ""
     dates = sorted({run.run.started[:10] for run in evidence.results.runs})
     days = f", {dates[0]}{f' to {dates[-1]}' if len(dates) > 1 else ''}" if dates else ""
-    shared = any(NOT_ALONE in run.run.warnings for run in evidence.results.runs)
+    shared = any(run.had_company for run in evidence.results.runs)
     company = ", shared with another experiment" if shared else ""
     return Fact("Machine", f"{evidence.comparison.conditions.device_name()}{hosts}{days}{company}.", warns=shared)
 

@@ -29,6 +29,7 @@ from speedproof.results.quality import Quality
 from speedproof.results.ranks import RANKS_FILE, RanksSummary, process_folders, read_ranks_summary
 from speedproof.results.run_record import (
     EPOCHS_FILE,
+    NOT_ALONE,
     TITLE,
     TRACE_FOLDER,
     Mode,
@@ -76,6 +77,11 @@ class MeasuredRun:
     def gpu_samples(self) -> list[pd.DataFrame]:
         """Return `gpu.csv` of each process, rank 0's first: :data:`speedproof.results.run_record.GPU_COLUMNS`."""
         return [read_gpu_samples(folder) for folder in self.process_folders]
+
+    @property
+    def had_company(self) -> bool:
+        """Return whether another experiment measured on the machine when the run began or ended."""
+        return NOT_ALONE in self.run.warnings
 
     @property
     def folder(self) -> Path:
