@@ -13,7 +13,7 @@ from speedproof.results.comparison import (
 )
 from speedproof.util.numbers import format_count
 
-SHARED = "shared machine"  # in a table: another experiment measured there at the same time
+SHARED_MACHINE = "shared machine"  # in a table: another experiment measured there at the same time
 
 ComparisonRow = ContainerCost | AblationWhole | Measured | NoiseFloor | Overhead | Ratio | Stage | Scaling
 
@@ -48,7 +48,7 @@ def warn_of_machines(row: ComparisonRow, ratio: float, bound: float = 1.0) -> st
 def name_place(title: str, row: ComparisonRow, comparison: Comparison) -> str:
     """Return a title for a table's row, with the experiment if there are several, with how many machines, or a shared one."""
     places = [format_count(row.hosts, "machine") if row.scope == "model" else _name_experiment(row, comparison)[2:]]
-    places += [SHARED] if row.runs_beside else []
+    places += [SHARED_MACHINE] if row.runs_beside else []
     said = ", ".join(place for place in places if place)
     return f"{title} ({said})" if said else title
 

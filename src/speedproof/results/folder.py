@@ -311,13 +311,12 @@ def read_results(folder: Path, summaries: bool = True) -> Results:
         for place, experiment, name, planned in planned_runs:
             runs.append(_read_run(place, experiment, name, planned.control, titles, summaries))
             advance(1)
-    host_of = _tell_hosts_apart(runs)
     files = {path.name: experiment_file(path).relative_to(folder).as_posix() for path in places}
-    return Results(folder, experiments, [replace(run, host=host_of[run.experiment]) for run in runs], files)
+    return Results(folder, experiments, tell_hosts_apart(runs), files)
 
 
-def _tell_hosts_apart(runs: list[MeasuredRun]) -> dict[str, str]:
-    """Return, for each experiment, the first of those that may have run on its host."""
+def tell_hosts_apart(runs: list[MeasuredRun]) -> list[MeasuredRun]:
+    """Return runs, each with the first of the experiments that may have run on its host."""
     experiments: dict[str, list[Run]] = {}
     for run in runs:
         experiments.setdefault(run.experiment, []).append(run.run)
@@ -331,7 +330,8 @@ def _tell_hosts_apart(runs: list[MeasuredRun]) -> dict[str, str]:
         )
         for experiment, own in experiments.items()
     ]
-    return {experiment: group[0] for group in group_by_host(stays) for experiment in group}
+    host_of = {experiment: group[0] for group in group_by_host(stays) for experiment in group}
+    return [replace(run, host=host_of[run.experiment]) for run in runs]
 
 
 def read_titles(folder: Path) -> dict[str, str]:
