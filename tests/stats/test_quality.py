@@ -291,6 +291,14 @@ def test_each_machine_counts_once_worked_out_by_hand():
     assert found.seeds == 6
 
 
+def test_machines_that_ran_the_same_seeds_are_no_more_certain_than_these_seeds():
+    # The same differences on each machine: -0.02, 0, 0.02, 0: deviation 0.0163299, half width 3.182446 / √4 of it.
+    host = (of_seeds(0.91, 0.93, 0.95, 0.92), of_seeds(0.93, 0.93, 0.93, 0.92))
+    found = pool_qualities([host, host, host])
+    assert (found.interval.low, found.interval.high) == pytest.approx((-0.0259845, 0.0259845), rel=1e-5)
+    assert found.seeds == 4
+
+
 def test_two_machines_are_not_pooled_and_equal_seeds_on_three_are_as_many_as_they_are():
     one, other = (of_seeds(0.91, 0.93), of_seeds(0.93, 0.94)), ([(2, 0.95), (3, 0.92)], [(2, 0.93), (3, 0.94)])
     outcome, reason = quality.judge_quality(pool_qualities([one, other]), RULE)

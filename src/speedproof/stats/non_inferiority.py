@@ -93,8 +93,8 @@ def check_quality(
 
 def _name_constant(found: QualityDifference) -> list[Literal["reference", "candidate"]]:
     """Return which variants are constant in a difference of the candidate's quality from the reference's."""
-    candidate, reference = found.constant
-    return [*(["reference"] if reference else []), *(["candidate"] if candidate else [])]
+    names: tuple[Literal["reference", "candidate"], ...] = ("candidate", "reference")
+    return [name for name, constant in zip(names, found.constant, strict=True) if constant]
 
 
 def leave_out_tuned(pairs: Sequence[RunPair], rule: Quality) -> list[RunPair]:
@@ -141,7 +141,8 @@ def _compare_hosts(pairs: Sequence[RunPair]) -> QualityDifference | None:
 def pool_qualities(hosts: Sequence[tuple[Scores, Scores]]) -> QualityDifference | None:
     """Return the difference of two variants' qualities over machines, each of which counts once, as its mean.
 
-    Seeds of one machine agree better with each other than with another's, as the log ratios of `estimate_ratio_over_hosts` do.
+    Seeds of one machine may agree better with each other than with another's, and machines that ran the same seeds agree
+    whatever other seeds would give. So the interval is the wider one of two: of the machines' means, and of the seeds' means.
     One machine alone is judged by its seeds. Fewer than three of several have no interval. None unless every run has a quality.
     """
     found = [compare_qualities(faster, slower) for faster, slower in hosts]
@@ -150,13 +151,16 @@ def pool_qualities(hosts: Sequence[tuple[Scores, Scores]]) -> QualityDifference 
         return None
     if len(known) == 1:
         return known[0]
-    seeds = {seed for scores in hosts for seed, _ in scores[0]}
-    values = [[quality for scores in hosts for _, quality in scores[place]] for place in (0, 1)]
-    constant = (len(seeds) > 1 and len(set(values[0])) == 1, len(seeds) > 1 and len(set(values[1])) == 1)
-    interval = None if len(known) < LEAST_HOSTS or any(constant) else estimate_mean([one.centre for one in known]).interval
-    return QualityDifference(
-        fmean(one.faster for one in known), fmean(one.slower for one in known), interval, len(seeds), constant
-    )
+    by_seed = compare_qualities(*([score for scores in hosts for score in scores[place]] for place in (0, 1)))
+    if by_seed is None:
+        return None
+    faster, slower = fmean(one.faster for one in known), fmean(one.slower for one in known)
+    ends = [by_seed.interval, estimate_mean([one.centre for one in known]).interval]
+    widths = [end.high - end.low for end in ends if end is not None]
+    interval = None
+    if len(known) >= LEAST_HOSTS and len(widths) == len(ends):
+        interval = Interval(faster - slower - max(widths) / 2, faster - slower + max(widths) / 2)
+    return QualityDifference(faster, slower, interval, by_seed.seeds, by_seed.constant)
 
 
 def compare_qualities(faster: Scores, slower: Scores) -> QualityDifference | None:
