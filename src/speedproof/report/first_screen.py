@@ -103,7 +103,7 @@ def _list_doubts(main: MainRatio, evidence: Evidence) -> list[Badge]:
     """Return what a proof without a claim leaves open of a speedup that is shown: the quality that it was to keep."""
     asked, quality = evidence.asked, main.row.quality if isinstance(main.row, Ratio) else None
     doubted = asked is not None and asked.margin is not None and quality is not None and quality.outcome == "not shown"
-    return [Badge("quality not shown", "open")] if doubted and main.state == "shown" else []
+    return [Badge("quality not established", "open")] if doubted and main.state == "shown" else []
 
 
 def _list_conditions(main: MainRatio, comparison: Comparison) -> list[Fact]:
@@ -154,7 +154,7 @@ def _describe_quality(main: MainRatio, comparison: Comparison, claim: Claim | No
             f"{capitalize(rule.title)} {first} of {names[0]}, {second} of {names[1]}; not judged, since no margin was declared."
         )
         return Fact("Quality", said, warns=True)
-    outcome = "not shown to be no worse" if check.outcome == "not shown" else check.outcome
+    outcome = "not established" if check.outcome == "not shown" else check.outcome
     of = "" if claim is None else f", of {comparison.variants[name_judged(row, claim)]}"
     return Fact("Quality", f"{capitalize(outcome)}{of}: {check.reason}.", warns=outcome != "no worse")
 

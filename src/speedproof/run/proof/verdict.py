@@ -253,7 +253,7 @@ def _describe(
         if outcome == "refuted"
         else ""
     )
-    head = {"worse quality": "Withheld", "quality not shown": "Quality not shown"}.get(outcome, outcome.capitalize())
+    head = {"worse quality": "Withheld", "quality not shown": "Quality not established"}.get(outcome, outcome.capitalize())
     said = f"{more}; {found}" if hidden else f"{found}{learns}{near}{f'; {more}' if more else ''}"
     leading = list_leading(ratio.objections, outcome == "inconclusive")
     doubts = "".join(f"{one.sentence}; " for one, known in zip(objections, ratio.objections, strict=True) if known in leading)
