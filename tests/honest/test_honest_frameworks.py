@@ -10,7 +10,7 @@ from tests.adversary.bench import Interval, placing, prove
 from tests.workflow.checkout import ROOT
 
 FRAMEWORKS = {
-    "numpy": ("train_numpy.py", ("--epoch-s", r"took (\S+) s", "--quality", r"error (\S+)")),
+    "numpy": ("train_numpy.py", ("--epoch-s", r"took (\S+) s", "--quality", r"error (\S+)", "--better", "lower")),
     "torch": ("train_torch.py", ()),
     "lightning": ("train_lightning.py", ()),
     "keras": ("train_keras.py", ()),

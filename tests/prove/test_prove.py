@@ -44,7 +44,7 @@ NOISE = {"a": (1.0, 1.004, 0.996, 1.005, 0.995, 1.0), "b": (1.004, 1.0, 1.0, 0.9
 def measured(monkeypatch):
     """Have the experiment measure these epochs in seconds, and these qualities."""
 
-    def measure(a=2.0, b=1.0, quality_a=0.9, quality_b=0.9):
+    def measure(a=2.0, b=1.0, quality_a=0.9, quality_b=0.9, seeded=True):
         seconds, qualities = {"a": a, "b": b}, {"a": quality_a, "b": quality_b}
 
         def leave(executor, measured, progress):
@@ -52,7 +52,7 @@ def measured(monkeypatch):
                 executor._out,
                 measured.config,
                 lambda variant, number: seconds[variant] * NOISE[variant][number],
-                lambda variant, number: qualities[variant] + number / 1000,
+                lambda variant, number: qualities[variant] + seeded * number / 1000,
             )
 
         monkeypatch.setattr(LocalExecutor, "measure", leave)
@@ -108,12 +108,28 @@ def test_twice_as_fast_is_recovered(place, measured):
         ({"b": 2.0}, [], 1, "is as fast as sh a.sh 2 0.9 on this machine, within 2.0"),
         ({"quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 1.5"], 1, "Withheld, '>= 1.5'"),
         ({"quality_b": 0.8}, ["--claim", ">= 1.5"], 0, "Shown, '>= 1.5'"),
+        ({"quality_b": 0.8}, [], 0, "), at a reported quality of 0.803 against 0.902, which is not judged (--margin)."),
+        ({"b": 2.0, "quality_b": 0.8}, ["--margin", "0.01"], 1, "), at a reported quality of 0.803 against 0.902."),
+        # Programs that do not read their seed.
+        (
+            {"quality_b": 0.97, "seeded": False},
+            ["--margin", "0.01"],
+            0,
+            "and the reported quality is better, though this is not",
+        ),
+        ({"seeded": False}, ["--margin", "0.01"], 2, "quality 0.900 against 0.900: every run reports 0.900; the seed"),
+        ({"quality_b": 0.8, "seeded": False}, ["--margin", "0.01"], 2, "Quality not established: sh a.sh 1 0.9 is 2.00×"),
         ({"a": 1.0, "b": 2.0}, ["--claim", ">= 1.5"], 1, "Refuted, '>= 1.5'"),
         ({"b": 2.0}, [], 1, "Refuted, that there is a difference of more than 2.0"),
         # As fast as is claimed, though slower, and so is the quality that is asked for: its own.
         ({"b": 2.1, "quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 0.9"], 1, "a worse quality: reported quality 0.803"),
-        ({"b": 2.1, "quality_a": 0.8}, ["--margin", "0.01", "--claim", ">= 0.9"], 0, "), at a reported quality no worse."),
-        ({"b": 2.1}, ["--margin", "0.01"], 0, "6 pairs of runs), at a reported quality of sh a.sh 2 0.9 no worse."),
+        (
+            {"b": 2.1, "quality_a": 0.8},
+            ["--margin", "0.01", "--claim", ">= 0.9"],
+            0,
+            "quality is no worse (0.902 against 0.803).",
+        ),
+        ({"b": 2.1}, ["--margin", "0.01"], 0, "and the reported quality of sh a.sh 2 0.9 is no worse (0.902 against"),
         ({"b": 2.1, "quality_a": 0.8}, ["--margin", "0.01", "--claim", "<= 0.97"], 1, "worse quality of sh a.sh 2 0.9"),
     ],
 )

@@ -11,7 +11,7 @@ from speedproof.report.figures.figure_data import Evidence, read_evidence
 from speedproof.report.findings import describe_images, describe_prepared, describe_throttled, list_commands
 from speedproof.report.html import compose_html, load_picture
 from speedproof.report.markdown import compose_markdown, write_report
-from speedproof.results.comparison import Origin, Throttled
+from speedproof.results.comparison import COMPARISON_FILE, Origin, Throttled
 from speedproof.results.diagnosis import DOCTOR_FILE, Diagnosis, Finding
 from speedproof.results.experiment import EXPERIMENT_FILE, RUNS_FOLDER, PlannedRun, PreparedFolder, read_experiment
 from speedproof.results.files import write_json
@@ -318,6 +318,25 @@ def test_an_experiment_of_others_that_measured_on_the_same_machine_is_told_befor
     opening = opening_of(report_of(results))
     assert "2026-11-21, shared with another experiment." in opening
     assert "- Beside 1 of 6 runs another experiment measured on the same machine" in opening
+
+
+def test_every_row_that_uses_a_run_beside_another_experiment_says_so(tmp_path):
+    results = write_example(tmp_path / "results", Example(modes=("timed",), experiments=1, rounds=4))
+    run = next(results.glob("experiments/*/runs/*-fast-timed")) / RUN_FILE
+    write_json(run, read_run(run.parent).model_copy(update={"warnings": [NOT_ALONE]}))
+    comparison = compare_experiments(vouch_again(results), CLAIMS)
+    write_comparison(comparison, results)
+    assert {(row.variant, row.runs_beside) for row in comparison.measured} == {("baseline", 0), ("fast", 1)}
+    assert {row.runs_beside for row in comparison.ratios} == {1}
+    measured = [claim for claim in comparison.claims if claim.ratio]
+    assert measured and all(claim.runs_beside == 1 for claim in measured)
+    assert all("another experiment shared the machine with 1 of 8 runs" in claim.conditions for claim in measured)
+    plain = json.loads((results / COMPARISON_FILE).read_text(encoding="utf-8"))
+    assert next(row.get("runs_beside") for row in plain["measured"] if row["variant"] == "baseline") is None
+    text = report_of(results)
+    assert "Baseline (profiling) / Fast (profiling) (shared machine)" in text
+    assert "on one machine, NVIDIA H200, shared with another experiment" in opening_of(text)
+    assert "Baseline (profiling) (shared machine)" not in text
 
 
 def test_experiments_one_after_the_other_had_the_machine_for_themselves(gpu_results):

@@ -12,7 +12,7 @@ from speedproof.results.quality import Quality
 from speedproof.stats import non_inferiority as quality
 from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.stats.estimates import Interval
-from speedproof.stats.non_inferiority import QualityDifference, compare_qualities
+from speedproof.stats.non_inferiority import QualityDifference, compare_qualities, pool_qualities
 from speedproof.stats.proof_claim import judge_ratio
 from tests.report.conftest import compose_figures
 from tests.report.example import CLAIMS, RULE, Example, rule_with, write_example
@@ -116,8 +116,8 @@ def test_of_one_pair_nothing_is_withheld_but_a_lower_dice_reproduces_nothing(tmp
     claim = next(claim for claim in comparison.claims if claim.id == "profiling_training_epoch_ratio")
     assert claim.verdict == "inconclusive"
     assert claim.reason == (
-        "1 pair, timed mode, one machine; a verdict needs 4 pairs; Dice 0.900 against 0.930: of one seed, so whether it is "
-        "lower by more than the margin of 0.010 is not shown"
+        "1 pair, timed mode, one machine; a verdict needs 4 pairs; Dice 0.900 against 0.930, of 1 seed; a verdict on quality "
+        "needs 4"
     )
 
 
@@ -233,25 +233,37 @@ def of_seeds(*qualities):
 
 
 def test_the_difference_is_paired_by_seed_worked_out_by_hand():
-    # Differences -0.01, 0, 0.01: mean 0, deviation 0.01, t(2 degrees, 97.5 %) = 4.302653, half width 0.0248414.
-    found = compare_qualities(of_seeds(0.90, 0.92, 0.94), of_seeds(0.91, 0.92, 0.93))
+    # Differences -0.01, 0, 0.01, 0: mean 0, deviation 0.0081650, t(3 degrees, 97.5 %) = 3.182446, half width 0.0129923.
+    found = compare_qualities(of_seeds(0.90, 0.92, 0.94, 0.92), of_seeds(0.91, 0.92, 0.93, 0.92))
     assert (found.faster, found.slower) == pytest.approx((0.92, 0.92))
-    assert (found.interval.low, found.interval.high) == pytest.approx((-0.0248414, 0.0248414), rel=1e-5)
+    assert (found.interval.low, found.interval.high) == pytest.approx((-0.0129923, 0.0129923), rel=1e-5)
     assert quality.judge_quality(found, RULE)[0] == "not shown"
     assert quality.judge_quality(found, rule_with(margin=0.03))[0] == "no worse"
 
 
-def test_a_program_that_ignores_its_seed_is_compared_unpaired():
-    # The one variant's four seeds are one value; the other's mean 0.92, deviation 0.01, half width 4.302653 × 0.01 / √3.
-    found = compare_qualities(of_seeds(0.95, 0.95, 0.95), of_seeds(0.91, 0.92, 0.93))
-    assert found.centre == pytest.approx(0.03)
-    assert (found.interval.low, found.interval.high) == pytest.approx((0.03 - 0.0248414, 0.03 + 0.0248414), rel=1e-5)
+def test_fewer_than_four_seeds_are_no_outcome_however_well_they_agree():
+    found = compare_qualities(of_seeds(0.95, 0.94, 0.96), of_seeds(0.95, 0.94, 0.96))
+    assert quality.judge_quality(found, RULE) == (
+        "not shown",
+        "Dice 0.950 against 0.950, of 3 seeds; a verdict on quality needs 4",
+    )
 
 
-def test_two_programs_that_ignore_their_seeds_have_one_seed_each():
-    found = compare_qualities(of_seeds(0.95, 0.95, 0.95), of_seeds(0.99, 0.99, 0.99))
+@pytest.mark.parametrize(
+    ("faster", "slower", "said"),
+    [
+        ((0.95, 0.95, 0.95, 0.95), (0.95, 0.95, 0.95, 0.95), "Dice 0.950 against 0.950: every run reports 0.950; the seed"),
+        ((0.95, 0.95, 0.95, 0.95), (0.99, 0.99, 0.99, 0.99), "0.950 against 0.990: every run reports 0.950 or 0.990; the seed"),
+        # One value says nothing of its noise: Welch's interval would take it for none.
+        ((0.95, 0.95, 0.95, 0.95), (0.91, 0.92, 0.93, 0.92), ": every run of one variant reports 0.950; the seed"),
+        ((0.90, 0.91, 0.90, 0.90), (0.99, 0.99, 0.99, 0.99), ": every run of one variant reports 0.990; the seed"),
+    ],
+)
+def test_values_that_are_identical_over_all_seeds_are_shown_as_what_they_are(faster, slower, said):
+    found = compare_qualities(of_seeds(*faster), of_seeds(*slower))
     assert found.interval is None
-    assert quality.judge_quality(found, RULE)[0] == "not shown"
+    outcome, reason = quality.judge_quality(found, RULE)
+    assert (outcome, said in reason) == ("not shown", True), reason
 
 
 def test_a_seed_that_ran_twice_counts_once():
@@ -266,10 +278,45 @@ def test_seeds_that_agree_by_chance_count_each_worked_out_by_hand():
     assert quality.judge_quality(found, RULE)[0] == "worse"
 
 
-def test_beside_a_variant_that_ignores_its_seed_the_other_s_seeds_count_each():
-    # The varying variant: mean 0.902, deviation 0.0044721, half width 0.0055529 as above.
-    found = compare_qualities(of_seeds(0.90, 0.90, 0.90, 0.90, 0.91), of_seeds(0.92, 0.92, 0.92, 0.92, 0.92))
-    assert (found.interval.low, found.interval.high) == pytest.approx((-0.018 - 0.0055529, -0.018 + 0.0055529), rel=1e-4)
+def test_each_machine_counts_once_worked_out_by_hand():
+    # Differences of the machines' means: -0.01, 0.02, 0.02: mean 0.01, deviation 0.0173205, half width 4.302653 × 0.01.
+    hosts = [
+        (of_seeds(0.91, 0.93), of_seeds(0.92, 0.94)),
+        ([(2, 0.95)], [(2, 0.93)]),
+        ([(3, 0.95), (4, 0.96), (5, 0.94)], [(3, 0.93), (4, 0.93), (5, 0.93)]),
+    ]
+    found = pool_qualities(hosts)
+    assert found.centre == pytest.approx(0.01)
+    assert (found.interval.low, found.interval.high) == pytest.approx((-0.03302653, 0.05302653), rel=1e-6)
+    assert found.seeds == 6
+
+
+def test_machines_that_ran_the_same_seeds_are_no_more_certain_than_these_seeds():
+    # The same differences on each machine: -0.02, 0, 0.02, 0: deviation 0.0163299, half width 3.182446 / √4 of it.
+    host = (of_seeds(0.91, 0.93, 0.95, 0.92), of_seeds(0.93, 0.93, 0.93, 0.92))
+    found = pool_qualities([host, host, host])
+    assert (found.interval.low, found.interval.high) == pytest.approx((-0.0259845, 0.0259845), rel=1e-5)
+    assert found.seeds == 4
+
+
+def test_two_machines_are_not_pooled_and_equal_seeds_on_three_are_as_many_as_they_are():
+    one, other = (of_seeds(0.91, 0.93), of_seeds(0.93, 0.94)), ([(2, 0.95), (3, 0.92)], [(2, 0.93), (3, 0.94)])
+    outcome, reason = quality.judge_quality(pool_qualities([one, other]), RULE)
+    assert (outcome, reason.endswith("of fewer than 3 machines, which are not pooled")) == ("not shown", True), reason
+    again = quality.judge_quality(pool_qualities([one, one, one]), RULE)
+    assert again[1].endswith("of 2 seeds; a verdict on quality needs 4")
+    assert pool_qualities([one, ([(2, None)], [(2, 0.9)])]) is None
+
+
+@pytest.mark.parametrize(
+    ("faster", "proof"), [(0.85, "shown"), (0.791, "shown"), (0.785, "quality not shown"), (0.78, "quality not shown")]
+)
+def test_a_quality_that_is_better_by_more_than_the_margin_doubts_no_speedup_whatever_its_seeds(tmp_path, faster, proof):
+    ratio = find_ratio(compare(tmp_path, GOOD[1], epoch_s=(("baseline", 2.0), ("fast", 1.0)), modes=("timed",)))
+    rule = rule_with(judged_above=None)
+    constant = {"outcome": "not shown", "reference_quality": 0.78, "candidate_quality": faster, "difference": faster - 0.78}
+    check = ratio.quality.model_copy(update={**constant, "low": None, "high": None, "constant": ["reference", "candidate"]})
+    assert judge_ratio(ratio.model_copy(update={"quality": check}), None, rule) == proof
 
 
 def test_a_variant_that_diverged_is_not_shown_to_be_no_worse(tmp_path):
@@ -307,7 +354,7 @@ def test_of_a_rate_the_claimed_variant_is_the_reference(tmp_path):
 def test_worse_and_no_worse_are_what_the_whole_interval_says(pairs, margin):
     found = compare_qualities(of_seeds(*(one for one, _ in pairs)), of_seeds(*(other for _, other in pairs)))
     outcome = quality.judge_quality(found, Quality(margin=margin))[0]
-    if found.interval is None:
+    if found.interval is None or len(pairs) < 4:
         assert outcome == "not shown"
     elif outcome == "no worse":
         assert found.interval.low >= -margin - 1e-9

@@ -198,7 +198,7 @@ def run_prove(
     """Prove, or refute, that one command is faster than another: `speedproof prove 'python a.py' 'python b.py'`.
 
     The ratio is the first command's time over the second's. Ends with 0: shown; 1: refuted, or faster only at a worse quality;
-    2: inconclusive, or a declared quality not shown; 3: everything else.
+    2: inconclusive, or a declared quality not established; 3: everything else.
     """
     from speedproof.run.proof.status import Status
 

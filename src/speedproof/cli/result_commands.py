@@ -86,6 +86,38 @@ def record(
 @commands.command(
     cls=RenamedOptionsCommand,
     rich_help_panel=PEOPLE,
+    epilog=examples(
+        "speedproof merge --from records/2026-11-23-h200-baseline-2021 --from records/2026-11-23-h200-profiling-pair"
+    ),
+)
+def merge(
+    results: Annotated[list[Path], typer.Option("--from", help="A record or results folder (repeatable)")],
+    claims: Annotated[Path | None, typer.Option("--claims", help="Also judge these documented ratios: a claims.yaml")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
+) -> None:
+    """Merge experiments of equal settings from several records: each machine counts once."""
+    from speedproof.report.merged import list_merged, write_merged_json
+    from speedproof.report.terminal import lay_out
+    from speedproof.results.merging import merge_results
+    from speedproof.stats.claims_file import load_claims
+    from speedproof.stats.main_ratios import MAIN_METRICS
+    from speedproof.stats.merged_ratios import judge_merged, measure_merged
+    from speedproof.stats.metrics import METRICS
+
+    merged = merge_results(results)
+    ratios = measure_merged(merged, [metric for metric in MAIN_METRICS if not METRICS[metric].needs_target])
+    judged = judge_merged(merged, load_claims(claims)) if claims else []
+    if as_json:
+        typer.echo(write_merged_json(ratios, judged))
+        return
+    for listing in list_merged(merged, ratios, judged):
+        for line in lay_out(listing):
+            typer.echo(line)
+
+
+@commands.command(
+    cls=RenamedOptionsCommand,
+    rich_help_panel=PEOPLE,
     epilog=examples("speedproof records", "speedproof records --readme README.md"),
 )
 def records(

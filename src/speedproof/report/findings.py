@@ -14,7 +14,6 @@ from speedproof.report.headlines import describe_evidence, describe_unclaimed
 from speedproof.report.scope import name_place
 from speedproof.results.comparison import AblationWhole, ClaimVerdict, Comparison, StoppedExperiment, Throttled
 from speedproof.results.folder import Results
-from speedproof.results.run_record import NOT_ALONE
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, Summary
 from speedproof.stats.comparability import differing_conditions
 from speedproof.stats.metrics import METRICS, counts_warm_up
@@ -344,7 +343,7 @@ def _find_company(results: Results) -> Iterator[str]:
             "them. Where they shared a host, they shared its processors: what depends on these is slower, and spreads more, "
             "than on a machine of its own."
         )
-    if shared := sum(NOT_ALONE in run.run.warnings for run in results.runs):
+    if shared := sum(run.had_company for run in results.runs):
         yield (
             f"Beside {shared} of {format_count(len(results.runs), 'run')} another experiment measured on the same machine: "
             "they shared its processors, its memory and its power."

@@ -23,7 +23,6 @@ from speedproof.report.scope import describe_attempt, warn_of_machines
 from speedproof.results.asked import Claim
 from speedproof.results.comparison import ClaimResult, Comparison, Ratio
 from speedproof.results.objections import list_leading
-from speedproof.results.run_record import NOT_ALONE
 from speedproof.stats.main_ratios import MainRatio, find_main_ratios, orient
 from speedproof.stats.proof_claim import check_claimed, name_judged
 from speedproof.util.numbers import format_digit, format_ratio
@@ -105,7 +104,7 @@ def _list_doubts(main: MainRatio, evidence: Evidence) -> list[Badge]:
     """Return what a proof without a claim leaves open of a speedup that is shown: the quality that it was to keep."""
     asked, quality = evidence.asked, main.row.quality if isinstance(main.row, Ratio) else None
     doubted = asked is not None and asked.margin is not None and quality is not None and quality.outcome == "not shown"
-    return [Badge("quality not shown", "open")] if doubted and main.state == "shown" else []
+    return [Badge("quality not established", "open")] if doubted and main.state == "shown" else []
 
 
 def _list_conditions(main: MainRatio, comparison: Comparison) -> list[Fact]:
@@ -128,7 +127,7 @@ def _describe_machine(evidence: Evidence, main: MainRatio | None) -> Fact:
     hosts = f" ({main.row.hosts} machines)" if main and main.row.scope == "model" else ""
     dates = sorted({run.run.started[:10] for run in evidence.results.runs})
     days = f", {dates[0]}{f' to {dates[-1]}' if len(dates) > 1 else ''}" if dates else ""
-    shared = any(NOT_ALONE in run.run.warnings for run in evidence.results.runs)
+    shared = any(run.had_company for run in evidence.results.runs)
     company = ", shared with another experiment" if shared else ""
     return Fact("Machine", f"{evidence.comparison.conditions.device_name()}{hosts}{days}{company}.", warns=shared)
 
@@ -156,7 +155,7 @@ def _describe_quality(main: MainRatio, comparison: Comparison, claim: Claim | No
             f"{capitalize(rule.title)} {first} of {names[0]}, {second} of {names[1]}; not judged, since no margin was declared."
         )
         return Fact("Quality", said, warns=True)
-    outcome = "not shown to be no worse" if check.outcome == "not shown" else check.outcome
+    outcome = "not established" if check.outcome == "not shown" else check.outcome
     of = "" if claim is None else f", of {comparison.variants[name_judged(row, claim)]}"
     return Fact("Quality", f"{capitalize(outcome)}{of}: {check.reason}.", warns=outcome != "no worse")
 

@@ -9,6 +9,7 @@ from typing import get_args
 from speedproof.report.answer import list_judged
 from speedproof.report.headlines import name_case
 from speedproof.report.markdown import escape_markdown
+from speedproof.report.scope import SHARED_MACHINE
 from speedproof.results.comparison import COMPARISON_FILE, ClaimResult, ClaimVerdict, Comparison
 from speedproof.results.files import read_text, write_text
 from speedproof.results.folder import read_current_comparison, read_results
@@ -102,7 +103,7 @@ def _describe_case(claim: ClaimResult, device: str, where: str) -> list[str]:
     return [
         f"[{escape_markdown(claim.text)}]({claim.url})",
         f"{escape_markdown(claim.documented)}, {escape_markdown(claim.hardware)}",
-        f"{measured}, {escape_markdown(device)}",
+        f"{measured}, {escape_markdown(device)}{f', {SHARED_MACHINE}' if claim.runs_beside else ''}",
         f"{claim.verdict}: {lacking}" if lacking else claim.verdict,
         where,
     ]
@@ -117,7 +118,8 @@ def _describe_record(record: Path, link: str) -> list[str]:
     verdicts = [f"{counts[verdict]} {verdict}" for verdict in get_args(ClaimVerdict) if counts[verdict]]
     return [
         dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
-        escape_markdown(comparison.conditions.device_name()),
+        escape_markdown(comparison.conditions.device_name())
+        + (f", {SHARED_MACHINE}" if any(run.had_company for run in runs) else ""),
         "synthetic"
         if comparison.conditions.synthetic_data
         else escape_markdown(comparison.conditions.dataset_name or NO_NUMBER),

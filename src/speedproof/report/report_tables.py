@@ -201,7 +201,7 @@ def list_container_costs(comparison: Comparison) -> list[Row]:
     """Return variant, metric, its value outside, the ratio inside / outside with its interval, and pairs."""
     return [
         [
-            cost.title,
+            name_place(cost.title, cost, comparison),
             comparison.title_of(cost.metric),
             format_value(cost.outside, comparison.metrics[cost.metric].unit),
             *_describe_ratio(cost),

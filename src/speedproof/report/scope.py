@@ -13,6 +13,8 @@ from speedproof.results.comparison import (
 )
 from speedproof.util.numbers import format_count
 
+SHARED_MACHINE = "shared machine"  # in a table: another experiment measured there at the same time
+
 ComparisonRow = ContainerCost | AblationWhole | Measured | NoiseFloor | Overhead | Ratio | Stage | Scaling
 
 
@@ -20,8 +22,9 @@ def describe_place(row: ComparisonRow, comparison: Comparison) -> str:
     """Return where a number holds, for a sentence: on one machine, which has such a device, or on a model of GPU."""
     device = comparison.conditions.device_name()
     if row.scope == "model":
-        return f"on {device} ({row.hosts} machines)"
-    return f"on one machine, {device}{_name_experiment(row, comparison)}"
+        return f"on {device} ({row.hosts} machines{', some shared with another experiment' if row.runs_beside else ''})"
+    company = ", shared with another experiment" if row.runs_beside else ""
+    return f"on one machine, {device}{_name_experiment(row, comparison)}{company}"
 
 
 # Of two machines of one model, public logs of the same source are 1.84 % apart, where the gain that they show is 1.31 %
@@ -31,7 +34,9 @@ _MACHINES_DIFFER_BY = 0.03
 
 def name_here(row: ComparisonRow) -> str:
     """Return that a number is of one machine, for the end of a clause; nothing if it is of several."""
-    return " on this machine" if row.scope == "here" else ""
+    if row.scope == "model":
+        return ""
+    return " on this machine, which another experiment shared" if row.runs_beside else " on this machine"
 
 
 def warn_of_machines(row: ComparisonRow, ratio: float, bound: float = 1.0) -> str:
@@ -52,11 +57,11 @@ def describe_attempt(number: int) -> list[str]:
 
 
 def name_place(title: str, row: ComparisonRow, comparison: Comparison) -> str:
-    """Return a title for a table's row, with the experiment where there are several, or with how many machines it is of."""
-    if row.scope == "model":
-        return f"{title} ({format_count(row.hosts, 'machine')})"
-    experiment = _name_experiment(row, comparison).removeprefix(", ")
-    return f"{title} ({experiment})" if experiment else title
+    """Return a title for a table's row, with the experiment if there are several, with how many machines, or a shared one."""
+    places = [format_count(row.hosts, "machine") if row.scope == "model" else _name_experiment(row, comparison)[2:]]
+    places += [SHARED_MACHINE] if row.runs_beside else []
+    said = ", ".join(place for place in places if place)
+    return f"{title} ({said})" if said else title
 
 
 def _name_experiment(row: ComparisonRow, comparison: Comparison) -> str:

@@ -1,7 +1,7 @@
 """`comparison.json`: what the experiments say together. Every number carries where it comes from."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
@@ -51,6 +51,19 @@ class _Sampled(_Row):
     scope: Scope = Field(description="here: holds on the experiment's own machine; model: for this model of GPU")
     experiment: str | None = Field(description="The experiment that it is of; null of several")
     hosts: int = Field(ge=1, description="Machines, told apart by their GPUs and, where runs name them, by digests of hosts")
+    runs_beside: int = Field(
+        0, ge=0, description="Of its runs, those beside which another experiment measured on the machine; not there if none"
+    )
+
+    @model_serializer(mode="wrap")
+    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = serialize(self)
+        for name in self._UNSAID:  # as in comparisons that were written before there was this field
+            if getattr(self, name) == type(self).model_fields[name].default:
+                plain.pop(name, None)
+        return plain
+
+    _UNSAID: ClassVar[tuple[str, ...]] = ("runs_beside",)
 
 
 class _Estimate(_Sampled):
@@ -103,9 +116,21 @@ class QualityCheck(_Row):
     difference: float | None = Field(None, description="Mean over seeds of the faster variant's quality less the other's")
     low: float | None = Field(None, description="95 % interval of the difference")
     high: float | None = None
+    seeds: int | None = Field(None, description="Different seeds, if they are too few to judge; not there if they are enough")
+    constant: list[Literal["reference", "candidate"]] = Field(
+        [], description="Those of which every run reports the same value, of several seeds; not there if there are none"
+    )
     diverged: str = Field("", description="Which runs of either variant ended as their loss was no number; empty: none")
     reason: str
     origin: Origin
+
+    @model_serializer(mode="wrap")
+    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = serialize(self)
+        for name in ("seeds", "constant"):
+            if not getattr(self, name):  # as in comparisons that were written before there was this field
+                del plain[name]
+        return plain
 
 
 class WorkCheck(_Row):
@@ -157,15 +182,7 @@ class Ratio(_Estimate):
     objections: list[Objection] = Field([], description="What speaks against it; not there if nothing does")
     origin: Origin
 
-    @model_serializer(mode="wrap")
-    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        plain: dict[str, Any] = serialize(self)
-        for name in ("printed", "observed", "objections"):
-            if not getattr(self, name):  # as in comparisons that were written before there was this field
-                plain.pop(name, None)
-        if self.comparisons == 1:
-            plain.pop("comparisons", None)
-        return plain
+    _UNSAID: ClassVar[tuple[str, ...]] = ("runs_beside", "printed", "observed", "objections", "comparisons")
 
     @property
     def contested(self) -> bool:
@@ -403,8 +420,18 @@ class ClaimResult(_Row):
     verdict: ClaimVerdict
     by_experiment: dict[str, ClaimVerdict] = Field({}, description="What each experiment says by itself, where they disagree")
     conditions: list[str] = Field(description="What differs from the documented measurement; empty: nothing known to")
+    runs_beside: int = Field(
+        0, ge=0, description="Of its runs, those beside which another experiment measured on the machine; not there if none"
+    )
     reason: str
     origin: Origin | None
+
+    @model_serializer(mode="wrap")
+    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = serialize(self)
+        if not self.runs_beside:  # as in comparisons that were written before there was this field
+            plain.pop("runs_beside", None)
+        return plain
 
 
 class Comparison(_Row):

@@ -32,6 +32,7 @@ from speedproof.results.quality import Quality
 from speedproof.results.ranks import RANKS_FILE, RanksSummary, process_folders, read_ranks_summary
 from speedproof.results.run_record import (
     EPOCHS_FILE,
+    NOT_ALONE,
     TITLE,
     TRACE_FOLDER,
     Mode,
@@ -81,6 +82,11 @@ class MeasuredRun:
     def gpu_samples(self) -> list[pd.DataFrame]:
         """Return `gpu.csv` of each process, rank 0's first: :data:`speedproof.results.run_record.GPU_COLUMNS`."""
         return [read_gpu_samples(folder) for folder in self.process_folders]
+
+    @property
+    def had_company(self) -> bool:
+        """Return whether another experiment measured on the machine when the run began or ended."""
+        return NOT_ALONE in self.run.warnings
 
     @property
     def folder(self) -> Path:
@@ -311,13 +317,12 @@ def read_results(folder: Path, summaries: bool = True) -> Results:
             run = _read_run(folder_of, experiment, name, planned.control, titles, summaries)
             runs.append(replace(run, place=place))
             advance(1)
-    host_of = _tell_hosts_apart(runs)
     files = {path.name: experiment_file(path).relative_to(folder).as_posix() for path in places}
-    return Results(folder, experiments, [replace(run, host=host_of[run.experiment]) for run in runs], files)
+    return Results(folder, experiments, tell_hosts_apart(runs), files)
 
 
-def _tell_hosts_apart(runs: list[MeasuredRun]) -> dict[str, str]:
-    """Return, for each experiment, the first of those that may have run on its host."""
+def tell_hosts_apart(runs: list[MeasuredRun]) -> list[MeasuredRun]:
+    """Return runs, each with the first of the experiments that may have run on its host."""
     experiments: dict[str, list[Run]] = {}
     for run in runs:
         experiments.setdefault(run.experiment, []).append(run.run)
@@ -331,7 +336,8 @@ def _tell_hosts_apart(runs: list[MeasuredRun]) -> dict[str, str]:
         )
         for experiment, own in experiments.items()
     ]
-    return {experiment: group[0] for group in group_by_host(stays) for experiment in group}
+    host_of = {experiment: group[0] for group in group_by_host(stays) for experiment in group}
+    return [replace(run, host=host_of[run.experiment]) for run in runs]
 
 
 def read_titles(folder: Path) -> dict[str, str]:

@@ -196,7 +196,7 @@ class Asking:
 
 def _tells_quality(pairs: Sequence[tuple[float, float]], rule: Quality) -> bool:
     """Return whether more seeds would tell more: not if no variant's quality varies, or if neither has learnt enough."""
-    varies = any(len(set(values)) > 1 for values in zip(*pairs, strict=True))
+    varies = all(len(set(values)) > 1 for values in zip(*pairs, strict=True))
     slower = sum(other for _, other in pairs) / len(pairs)
     return varies and (rule.judged_above is None or not rule.reaches(rule.judged_above, slower))
 

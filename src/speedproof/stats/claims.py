@@ -68,6 +68,7 @@ def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> C
             "low": shown.low,
             "high": shown.high,
             "scope": shown.scope,
+            "runs_beside": shown.runs_beside,
             "counted": _count(shown),
             "ratio": _document_ratio(claim, shown),
             "needed": _estimate_needed(claim, shown, results) if verdict == "inconclusive" and not contradict else None,
@@ -177,6 +178,8 @@ def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], m
     differences.append(_describe_software(file, source, conditions.packages))
     if source.profiled:
         differences += _profiling_differences(run.profiler, mode)
+    if beside := sum(other.had_company for other in runs):
+        differences.append(f"another experiment shared the machine with {beside} of {format_count(len(runs), 'run')}")
     others = dict.fromkeys(key for other in runs for key in differing_conditions(conditions, other.run.conditions))
     if others:
         differences.append(f"measured under more than one {', '.join(others)}")

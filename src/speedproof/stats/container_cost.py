@@ -58,6 +58,7 @@ def _measure_cost(results: Results, metric: str, founds: Sequence[PairedMetric])
         scope="here",
         experiment=None,
         hosts=1,
+        runs_beside=sum(run.had_company for run in runs),
         outcome=outcome,
         claimed=outcome in ("faster", "slower"),
         origin=list_origin(runs, metric, f"{expression}; low and high: 95 % t interval of these values"),

@@ -1,5 +1,6 @@
 """On which machines experiments ran: a number of one machine holds there, one of three or more for their model of GPU."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
@@ -17,6 +18,7 @@ class Stated(TypedDict):
     scope: Scope
     experiment: str | None
     hosts: int
+    runs_beside: int
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Sample:
 
     scope: Scope
     hosts: list[list[str]]  # names of experiments, by host
+    runs_beside: int = 0  # runs beside which another experiment measured on the machine
 
     @property
     def experiment(self) -> str | None:
@@ -34,7 +37,12 @@ class Sample:
     @property
     def stated(self) -> Stated:
         """Return how a record's row says which machines its number is of."""
-        return {"scope": self.scope, "experiment": self.experiment, "hosts": len(self.hosts)}
+        return {
+            "scope": self.scope,
+            "experiment": self.experiment,
+            "hosts": len(self.hosts),
+            "runs_beside": self.runs_beside,
+        }
 
     @property
     def experiments(self) -> set[str]:
@@ -49,6 +57,7 @@ def list_samples(runs: Sequence[MeasuredRun]) -> list[Sample]:
     they are not averaged. Without a GPU hosts cannot be told apart.
     """
     models: dict[str | None, dict[str, str]] = {}  # of each model its experiments, and each experiment's host
+    beside = Counter(run.experiment for run in runs if run.had_company)
     for run in runs:
         gpu = run.run.conditions.gpu
         models.setdefault(gpu.name if gpu else None, {}).setdefault(run.experiment, run.host)
@@ -56,9 +65,9 @@ def list_samples(runs: Sequence[MeasuredRun]) -> list[Sample]:
     for model, host_of in models.items():
         hosts = [[experiment for experiment, own in host_of.items() if own == host] for host in dict.fromkeys(host_of.values())]
         if model is not None and len(hosts) >= LEAST_HOSTS:
-            samples.append(Sample("model", hosts))
+            samples.append(Sample("model", hosts, sum(beside[experiment] for experiment in host_of)))
         else:
-            samples += [Sample("here", [[experiment]]) for experiment in host_of]
+            samples += [Sample("here", [[experiment]], beside[experiment]) for experiment in host_of]
     return samples
 
 

@@ -264,6 +264,7 @@ def measure_pairs(
         slacks = [[[_find_slack(pair, metric, target) for pair, _ in experiment] for experiment in host] for host in entries]
         exact = estimate.interval
         widened = Estimate(estimate.centre, widen_ratio(exact, mean_slack(slacks)) if exact else None)
+        sample = replace(sample, runs_beside=sum(run.had_company for run in runs))
         found.append(PairedMetric(sample, runs, values, widened, slacks, exact, design))
     return found
 

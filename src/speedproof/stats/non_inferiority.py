@@ -1,10 +1,9 @@
 """Equal quality: how well two variants learn, by the rule that the plan of an experiment committed to before its first run."""
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, median, variance
+from statistics import fmean, median
 from typing import Literal
 
 from speedproof.results.comparison import Origin, QualityCheck, QualityOutcome, Reached, Unreached
@@ -12,10 +11,12 @@ from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.quality import Better, Quality
 from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE
 from speedproof.stats.comparability import RunPair, pair_runs
-from speedproof.stats.estimates import Interval, student_quantile
+from speedproof.stats.estimates import LEAST_HOSTS, Interval, estimate_mean
 from speedproof.stats.metrics import epochs_to_quality
 from speedproof.stats.sequential import SINGLE, Design
 from speedproof.util.numbers import format_count
+
+LEAST_SEEDS = 4  # of which quality is judged: as many as the pairs of which a ratio is
 
 
 def median_best_quality(runs: list[MeasuredRun]) -> float | None:
@@ -28,14 +29,28 @@ def median_best_quality(runs: list[MeasuredRun]) -> float | None:
 class QualityDifference:
     """How much higher the faster variant's quality is than the other's, over seeds."""
 
-    faster: float  # mean over seeds
+    faster: float  # mean over seeds; of several machines, over their means
     slower: float
-    interval: Interval | None  # of the difference; None where there are too few seeds
+    interval: Interval | None  # of the difference; None if there are too few seeds, or a variant is constant
+    seeds: int = LEAST_SEEDS  # different ones
+    constant: tuple[bool, bool] = (
+        False,
+        False,
+    )  # whether every run reports one value, of several seeds: the faster, the slower
 
     @property
     def centre(self) -> float:
         """Return the mean difference."""
         return self.faster - self.slower
+
+    @property
+    def turned(self) -> "QualityDifference":
+        """Return how much higher the slower variant's quality is."""
+        interval = None if self.interval is None else Interval(-self.interval.high, -self.interval.low)
+        return QualityDifference(self.slower, self.faster, interval, self.seeds, self.constant[::-1])
+
+
+Scores = Sequence[tuple[int, float | None]]  # seed and quality of each run
 
 
 def check_quality(
@@ -49,36 +64,56 @@ def check_quality(
     """Return whether the faster variant learns as well as the other; for a time, a `ratio` above 1 favours the candidate.
 
     `better` is the metric's own. Both variants are judged by the runs that make the ratio, since another experiment may have
-    trained a variant for longer. If runs of either `diverged` besides, it is not shown to be no worse.
+    trained a variant for longer. Of several machines, each counts once. If runs of either `diverged`, it is not established.
     """
     candidate_is_faster = (ratio >= 1) == (better == "lower")
-    scores = [[(pair[place].run.seed, pair[place].run.best_quality) for pair in pairs] for place in (0, 1)]
-    faster, slower = scores[::-1] if candidate_is_faster else scores
-    difference = compare_qualities(faster, slower, design)
-    counts = Counter(run.title for run in diverged)
-    broken = " and ".join(f"{format_count(count, 'run')} of {title}" for title, count in counts.items())
+    counted = pairs if len({pair[0].host for pair in pairs}) == 1 else leave_out_tuned(pairs, rule)
+    found = _compare_hosts(counted, design)
+    difference = found if found is None or candidate_is_faster else found.turned
+    diverging = Counter(run.title for run in diverged)
+    broken = " and ".join(f"{format_count(count, 'run')} of {title}" for title, count in diverging.items())
     outcome, reason = judge_quality(difference, rule, broken)
     names = [pairs[0][place].run.variant for place in (0, 1)]
     kind = f"{'joint ' if design.comparisons > 1 else ''}{'repeated' if design.repeated else 't'}"
-    means = (None, None) if difference is None else (difference.slower, difference.faster)
+    # `found` is of the candidate against the reference.
     return QualityCheck(
         outcome=outcome,
-        reference_quality=means[0] if candidate_is_faster else means[1],
-        candidate_quality=means[1] if candidate_is_faster else means[0],
+        reference_quality=found.slower if found else None,
+        candidate_quality=found.faster if found else None,
         difference=difference.centre if difference else None,
         low=difference.interval.low if difference and difference.interval else None,
         high=difference.interval.high if difference and difference.interval else None,
+        seeds=difference.seeds if difference and difference.seeds < LEAST_SEEDS else None,
+        constant=_name_constant(found) if found else [],
         diverged=broken,
         reason=reason,
         origin=Origin(
-            files=[pair[place].file(RUN_FILE) for place in (0, 1) for pair in pairs],
+            files=[pair[place].file(RUN_FILE) for place in (0, 1) for pair in counted],
             expression=(
                 f"means over seeds of best_quality, of {names[0]} and of {names[1]}; low and high: 95 % {kind} interval of the "
-                "faster variant's less the other's, paired by seed; if one variant's runs all have the same value, its seeds "
-                "count as one and the interval is Welch's"
+                "faster variant's less the other's, paired by seed; of several machines, of each one's mean, without the seeds "
+                "on which settings were chosen"
             ),
         ),
     )
+
+
+def _name_constant(found: QualityDifference) -> list[Literal["reference", "candidate"]]:
+    """Return which variants are constant in a difference of the candidate's quality from the reference's."""
+    names: tuple[Literal["reference", "candidate"], ...] = ("candidate", "reference")
+    return [name for name, constant in zip(names, found.constant, strict=True) if constant]
+
+
+def leave_out_tuned(pairs: Sequence[RunPair], rule: Quality) -> list[RunPair]:
+    """Return the pairs without those on whose seed and data the settings of one of the variants were chosen."""
+    return [pair for pair in pairs if not any(_is_tuned_on(run, rule) for run in pair)]
+
+
+def _is_tuned_on(run: MeasuredRun, rule: Quality) -> bool:
+    tuned = rule.tuned_on.get(run.run.variant)
+    if tuned is None or run.run.seed not in tuned.seeds:
+        return False
+    return not tuned.data or run.run.conditions.dataset_name in tuned.data
 
 
 def check_variant(check: QualityCheck, rule: Quality, variant: Literal["reference", "candidate"]) -> QualityCheck:
@@ -91,44 +126,76 @@ def check_variant(check: QualityCheck, rule: Quality, variant: Literal["referenc
     if (check.difference > 0) == (own > other):
         return check
     interval = None if check.low is None or check.high is None else Interval(-check.high, -check.low)
-    outcome, reason = judge_quality(QualityDifference(own, other, interval), rule, check.diverged)
+    constant = (variant in check.constant, len(check.constant) > (variant in check.constant))
+    difference = QualityDifference(own, other, interval, check.seeds or LEAST_SEEDS, constant)
+    outcome, reason = judge_quality(difference, rule, check.diverged)
     ends = {} if interval is None else {"low": interval.low, "high": interval.high}
     return check.model_copy(update={"outcome": outcome, "reason": reason, "difference": -check.difference, **ends})
 
 
-def compare_qualities(
-    faster: Sequence[tuple[int, float | None]], slower: Sequence[tuple[int, float | None]], design: Design = SINGLE
-) -> QualityDifference | None:
+def _compare_hosts(pairs: Sequence[RunPair], design: Design) -> QualityDifference | None:
+    """Return how much higher the candidate's quality is than the reference's, by pairs of one machine or of several."""
+    hosts: dict[str, list[RunPair]] = {}
+    for pair in pairs:
+        hosts.setdefault(pair[0].host, []).append(pair)
+    scores = [
+        tuple([(pair[place].run.seed, pair[place].run.best_quality) for pair in own] for place in (1, 0))
+        for own in hosts.values()
+    ]
+    return pool_qualities([(candidate, reference) for candidate, reference in scores], design)
+
+
+def pool_qualities(hosts: Sequence[tuple[Scores, Scores]], design: Design = SINGLE) -> QualityDifference | None:
+    """Return the difference of two variants' qualities over machines, each of which counts once, as its mean.
+
+    Seeds of one machine may agree better with each other than with another's, and machines that ran the same seeds agree
+    whatever other seeds would give. So the interval is the wider one of two: of the machines' means, and of the seeds' means.
+    One machine alone is judged by its seeds. Fewer than three of several have no interval. None unless every run has a quality.
+    """
+    found = [compare_qualities(faster, slower, design) for faster, slower in hosts]
+    known = [one for one in found if one is not None]
+    if not known or len(known) < len(found):
+        return None
+    if len(known) == 1:
+        return known[0]
+    by_seed = compare_qualities(*([score for scores in hosts for score in scores[place]] for place in (0, 1)))
+    if by_seed is None:
+        return None
+    faster, slower = fmean(one.faster for one in known), fmean(one.slower for one in known)
+    ends = [by_seed.interval, estimate_mean([one.centre for one in known]).interval]
+    widths = [end.high - end.low for end in ends if end is not None]
+    interval = None
+    if len(known) >= LEAST_HOSTS and len(widths) == len(ends):
+        interval = Interval(faster - slower - max(widths) / 2, faster - slower + max(widths) / 2)
+    return QualityDifference(faster, slower, interval, by_seed.seeds, by_seed.constant)
+
+
+def compare_qualities(faster: Scores, slower: Scores, design: Design = SINGLE) -> QualityDifference | None:
     """Return the difference of two variants' qualities, each given as seed and quality of each run, in pairs.
 
-    Runs of one seed count as their mean. A variant whose runs of several seeds all have the same value ignores its seed: it
-    counts as one value, and the interval is Welch's of the two variants, unpaired (B. L. Welch, Biometrika 34 (1947) 28-35).
-    Seeds of which some agree, as shares of few cases do, count each. None unless every run has a quality.
+    Runs of one seed count as their mean. If all runs of a variant have the same value although their seeds differ, the seed
+    does not reach its program, and how much its quality varies is not known: there is no interval. Seeds of which some agree,
+    as shares of few cases do, count each. None unless every run has a quality.
     """
-    variants = [_mean_by_seed(faster), _mean_by_seed(slower)]
-    if not variants[0] or not variants[1]:
+    own, other = _mean_by_seed(faster), _mean_by_seed(slower)
+    if not own or not other:
         return None
-    values = [list(variant.values()) for variant in variants]
-    if len(variants[0]) > 1 and any(len(set(variant)) == 1 for variant in values):
-        one, other = (variant[:1] if len(set(variant)) == 1 else variant for variant in values)
-        if not design.repeated or len(one) == len(other) == 1:
-            return QualityDifference(fmean(one), fmean(other), _welch_interval(one, other, design.comparisons))
-        # Against a single value Welch's interval is that of the differences from it, which can be repeated.
-    interval = design.interval_of([value - variants[1][seed] for seed, value in variants[0].items()])
-    return QualityDifference(fmean(values[0]), fmean(values[1]), interval)
+    constant = (len(own) > 1 and len(set(own.values())) == 1, len(other) > 1 and len(set(other.values())) == 1)
+    interval = None if any(constant) else design.interval_of([value - other[seed] for seed, value in own.items()])
+    return QualityDifference(fmean(own.values()), fmean(other.values()), interval, len(own), constant)
 
 
 def judge_quality(difference: QualityDifference | None, rule: Quality, diverged: str = "") -> tuple[QualityOutcome, str]:
     """Return whether the faster variant's quality is as good as the slower one's, and why.
 
     No worse: the interval's worse end is within the margin, and no run `diverged`, of which there is no quality; worse: its
-    better end is beyond; else neither is shown.
+    better end is beyond; else, and of fewer than four seeds, neither is established.
     """
     if difference is None:
         return "not judged", "not every run validated"
     if rule.margin is None:
         return "not judged", "no margin of quality was declared"
-    above, lower = ("above", "lower") if rule.better == "higher" else ("below", "higher")
+    above = "above" if rule.better == "higher" else "below"
     if rule.judged_above is not None and rule.reaches(rule.judged_above, difference.slower):
         limit = rule.format(rule.judged_above)
         return (
@@ -136,25 +203,49 @@ def judge_quality(difference: QualityDifference | None, rule: Quality, diverged:
             f"the slower variant's {rule.title} is {rule.format(difference.slower)}, not {above} {limit}: too short a training",
         )
     both = f"{rule.title} {rule.format(difference.faster)} against {rule.format(difference.slower)}"
-    margin = rule.format(rule.margin)
+    if lacking := _describe_lacking(difference, rule):
+        return "not shown", f"{both}{lacking}"
     if difference.interval is None:
-        return "not shown", f"{both}: of one seed, so whether it is {lower} by more than the margin of {margin} is not shown"
-    ends = sorted((difference.interval.low, difference.interval.high), reverse=rule.better == "lower")
+        return "not shown", f"{both}, of fewer than {LEAST_HOSTS} machines, which are not pooled"
+    return _judge_ends(difference.interval, rule, both, diverged)
+
+
+def _describe_lacking(difference: QualityDifference, rule: Quality) -> str:
+    """Return why seeds do not suffice for a verdict on quality; nothing if they do."""
+    if constant := dict.fromkeys(_list_constant(difference, rule)):
+        which = "every run" if all(difference.constant) else "every run of one variant"
+        values = " or ".join(constant)
+        return f": {which} reports {values}; the seed (SPEEDPROOF_SEED) does not reach the program, or changes nothing"
+    if difference.seeds < LEAST_SEEDS:
+        return f", of {format_count(difference.seeds, 'seed')}; a verdict on quality needs {LEAST_SEEDS}"
+    return ""
+
+
+def _list_constant(difference: QualityDifference, rule: Quality) -> list[str]:
+    values = (difference.faster, difference.slower)
+    return [rule.format(value) for value, constant in zip(values, difference.constant, strict=True) if constant]
+
+
+def _judge_ends(interval: Interval, rule: Quality, both: str, diverged: str) -> tuple[QualityOutcome, str]:
+    """Return what the interval of a difference says beside the margin; `both` names the two qualities."""
+    margin = rule.margin or 0.0
+    lower, within = "lower" if rule.better == "higher" else "higher", rule.format(margin)
+    ends = sorted((interval.low, interval.high), reverse=rule.better == "lower")
     worst, best = (_round_off(end if rule.better == "higher" else -end) for end in ends)
-    if worst >= -rule.margin and diverged:
+    if worst >= -margin and diverged:
         return "not shown", f"{both}, of the runs that did not diverge, as {diverged} did"
-    if worst >= -rule.margin:
-        return "no worse", f"{both}, not {lower} by more than the margin of {margin}"
-    if best < -rule.margin:
-        return "worse", f"{both}, {lower} by more than the margin of {margin}"
-    limits = f"{rule.format(difference.interval.low)} to {rule.format(difference.interval.high)}"
+    if worst >= -margin:
+        return "no worse", f"{both}, not {lower} by more than the margin of {within}"
+    if best < -margin:
+        return "worse", f"{both}, {lower} by more than the margin of {within}"
+    limits = f"{rule.format(interval.low)} to {rule.format(interval.high)}"
     return (
         "not shown",
-        f"{both}, a difference of {limits}: whether it is {lower} by more than the margin of {margin} is not shown",
+        f"{both}, a difference of {limits}: whether it is {lower} by more than the margin of {within} is not established",
     )
 
 
-def _mean_by_seed(scores: Sequence[tuple[int, float | None]]) -> dict[int, float]:
+def _mean_by_seed(scores: Scores) -> dict[int, float]:
     """Return each seed's mean quality; nothing unless every run has one."""
     seeds: dict[int, list[float]] = {}
     for seed, quality in scores:
@@ -162,20 +253,6 @@ def _mean_by_seed(scores: Sequence[tuple[int, float | None]]) -> dict[int, float
             return {}
         seeds.setdefault(seed, []).append(quality)
     return {seed: fmean(values) for seed, values in seeds.items()}
-
-
-def _welch_interval(one: Sequence[float], other: Sequence[float], comparisons: int) -> Interval | None:
-    """Return Welch's 95 % interval of the difference of means; a variant of a single value has no error. None of two such."""
-    errors = [variance(variant) / len(variant) if len(variant) > 1 else 0.0 for variant in (one, other)]
-    total, centre = sum(errors), fmean(one) - fmean(other)
-    if len(one) < 2 and len(other) < 2:
-        return None
-    if total == 0:
-        return Interval(centre, centre)
-    variants = [(error, len(variant)) for error, variant in zip(errors, (one, other), strict=True) if error]
-    degrees = 1 / sum((error / total) ** 2 / (count - 1) for error, count in variants)
-    half_width = student_quantile(degrees, comparisons) * math.sqrt(total)
-    return Interval(centre - half_width, centre + half_width)
 
 
 def _round_off(value: float) -> float:

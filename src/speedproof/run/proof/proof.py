@@ -41,6 +41,7 @@ from speedproof.run.proof.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verd
 from speedproof.run.proof.judging import describe_evaluation, tell_source
 from speedproof.run.proof.order_seed import draw_order_seed
 from speedproof.run.proof.progress import Progress
+from speedproof.run.proof.quality_questions import question_direction, question_units
 from speedproof.run.proof.quiet import describe_machine, wait_aloud
 from speedproof.run.proof.request import ProofRequest, describe_asked
 from speedproof.run.proof.rounds_check import check_rounds
@@ -131,6 +132,9 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         measured = describe(reading=found.reading, epochs=found.epochs, metric=metric, warm_ups=found.observed)
         _describe_plan(request, names, found, out, order_seed, status.say)
         tell_source(request, evaluation, status.say)
+        for question in (question_direction(request), question_units(found.qualities, request)):
+            if question is not None:
+                status.say(question)
         _leave_asked(describe_asked(request, metric, _read_attempt(out / RESULTS)), out / RESULTS)
         expected_s = {name: found.process_s[name] for name in names}
         progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status, metric)

@@ -18,6 +18,7 @@ from speedproof.config.validation_errors import NameKey, describe_problem, key_n
 from speedproof.results.asked import Asked, Claim
 from speedproof.results.experiment import LOOKS, Minutes
 from speedproof.results.quality import Better
+from speedproof.run.proof.loss_names import find_loss_name
 from speedproof.util.errors import ConfigError
 from speedproof.util.secrets import scrub_secrets
 from speedproof.util.yaml_input import read_yaml
@@ -127,7 +128,7 @@ class ProofRequest(Model):
         [], description="Files that each run must write, which quality_command judges; as 'out/*.pt'"
     )
     margin: Number | None = Field(None, ge=0, description="A quality that is worse by more than this withholds a speedup")
-    better: Better = "higher"
+    better: Better | None = Field(None, description="Which quality is better: higher or lower; null: higher")
     file: FilePattern | None = Field(None, description="A file that the programs write, in which epochs and qualities stand")
     passed: list[VariablePattern] = Field(
         [], alias="pass", description="Variables that the programs see although they read like a secret, by name or pattern"
@@ -197,6 +198,11 @@ class ProofRequest(Model):
     def _list_mistakes_of_quality(self, name: NameKey) -> list[str]:
         """Return what is wrong with what judges the quality."""
         mistakes = []
+        if self.better is None and (word := self.loss_name):
+            better = name("better")
+            mistakes.append(
+                f"{name('quality')}: {word!r} reads as if lower were better; say so ({better} lower), or not ({better} higher)"
+            )
         if self.blind and self.margin is not None:
             mistakes.append(
                 f"{name('blind')} and {name('margin')}: quality is judged over seeds (SPEEDPROOF_SEED), which blind runs do "
@@ -280,6 +286,13 @@ class ProofRequest(Model):
                 "one GPU"
             )
         return mistakes
+
+    @property
+    def loss_name(self) -> str | None:
+        """Return the word by which the quality reads like a loss, if it does."""
+        if self.quality is None:
+            return None
+        return find_loss_name(self.quality, is_column=self.file is not None and self.quality_command is None)
 
     @property
     def claimed(self) -> float | None:

@@ -14,6 +14,7 @@ from speedproof.report.objection_phrases import (
     describe_whole_process,
 )
 from speedproof.report.scope import describe_attempt, name_here, warn_of_machines
+from speedproof.results.asked import Claim
 from speedproof.results.comparison import Comparison, QualityCheck, Ratio
 from speedproof.results.experiment import StopReason
 from speedproof.results.objections import ObjectionKind, list_leading
@@ -22,7 +23,7 @@ from speedproof.run.proof.request import ProofRequest, read_claim
 from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.metrics import METRICS
 from speedproof.stats.outcomes import MOST_NAMED
-from speedproof.stats.proof_claim import Proof, check_claimed, is_hidden_by_digits, judge_ratio, name_judged
+from speedproof.stats.proof_claim import Proof, check_claimed, is_better, is_hidden_by_digits, judge_ratio, name_judged
 from speedproof.stats.sequential import MOST_PAIRS
 from speedproof.util.numbers import format_count, format_digit, format_duration, format_range, format_ratio, format_value
 from speedproof.util.secrets import scrub_secrets
@@ -167,6 +168,8 @@ def _judge_one(
     claim = read_claim(request.claim) if request.claim else None
     of = "" if name_judged(ratio, claim) == name else f" of {first}"
     outcome, quality = judge_ratio(ratio, claim, comparison.quality), check_claimed(ratio, claim, comparison.quality)
+    own_quality, other_quality = _read_qualities(ratio, quality, name)
+    learns = "" if quality is None else _describe_quality(ratio, claim, quality, comparison.quality, outcome, of, name)
     hidden = is_hidden_by_digits(ratio, claim, comparison.quality)
     objections = _list_objections(ratio, commands_by_name)
     here = f"{name_here(ratio)}{describe_unequal_epochs(ratio, name)}"
@@ -182,12 +185,12 @@ def _judge_one(
         observed=ratio.observed,
         pairs=ratio.pairs,
         quality=quality.outcome if quality else None,
-        quality_source=_name_source(request) if quality and quality.candidate_quality is not None else None,
-        reference_quality=quality.reference_quality if quality else None,
-        candidate_quality=quality.candidate_quality if quality else None,
+        quality_source=_name_source(request) if own_quality is not None else None,
+        reference_quality=other_quality,
+        candidate_quality=own_quality,
         objections=objections,
         more=more,
-        sentence=_describe(ratio, comparison, request, outcome, quality, of, command, first, here, more, hidden, objections),
+        sentence=_describe(ratio, comparison, request, outcome, learns, command, first, here, more, hidden, objections),
     )
 
 
@@ -232,8 +235,7 @@ def _describe(
     comparison: Comparison,
     request: ProofRequest,
     outcome: Proof,
-    quality: QualityCheck | None,
-    of: str,
+    learns: str,
     command: str,
     first: str,
     here: str,
@@ -275,8 +277,7 @@ def _describe(
         if outcome == "refuted"
         else ""
     )
-    learns = "" if quality is None else _describe_quality(quality, comparison.quality, outcome, of)
-    head = {"worse quality": "Withheld", "quality not shown": "Quality not shown"}.get(outcome, outcome.capitalize())
+    head = {"worse quality": "Withheld", "quality not shown": "Quality not established"}.get(outcome, outcome.capitalize())
     said = f"{more}; {found}" if hidden else f"{found}{learns}{near}{f'; {more}' if more else ''}"
     leading = list_leading(ratio.objections, outcome == "inconclusive")
     doubts = "".join(f"{one.sentence}; " for one, known in zip(objections, ratio.objections, strict=True) if known in leading)
@@ -290,19 +291,35 @@ def _describe(
     return " ".join([f"{head}{claimed}: {doubts}{said}.", *after])
 
 
-def _describe_quality(quality: QualityCheck, rule: Quality, outcome: Proof, of: str) -> str:
-    """Return at what quality a ratio was found; without a margin, which nothing is held against, both variants' values."""
+def _read_qualities(ratio: Ratio, quality: QualityCheck | None, name: str) -> tuple[float | None, float | None]:
+    """Return the quality of the command `name` and of the first; for a rate, the ratio's reference is that command."""
+    if quality is None:
+        return None, None
+    found = quality.candidate_quality, quality.reference_quality
+    return found if ratio.candidate == name else found[::-1]
+
+
+def _describe_quality(
+    ratio: Ratio, claim: Claim | None, quality: QualityCheck, rule: Quality, outcome: Proof, of: str, name: str
+) -> str:
+    """Return at what quality a ratio was found; both variants' values, whether or not they are judged."""
+    own, other = _read_qualities(ratio, quality, name)
+    if own is None or other is None:
+        return "" if rule.margin is None else f", at a {rule.title} that is not judged: {quality.reason}"
+    values = [rule.format(own), rule.format(other)]
+    both = " against ".join(values)
     if rule.margin is None:
-        if quality.candidate_quality is None:
-            return ""
-        both = f"{rule.format(quality.candidate_quality)} against {rule.format(quality.reference_quality)}"
         return f", at a {rule.title} of {both}, which is not judged (--margin)"
-    found = {
-        "worse quality": f", but at a worse quality{of}: {quality.reason}",
-        "quality not shown": f", but that the quality{of} is no worse is not shown: {quality.reason}",
-    }
-    no_worse = f", at a {rule.title}{of} no worse" if (outcome, quality.outcome) == ("shown", "no worse") else ""
-    return found.get(outcome, no_worse)
+    if outcome == "worse quality":
+        return f", but at a worse quality{of}: {quality.reason}"
+    if outcome == "quality not shown":
+        return f", but that the quality{of} is no worse is not established: {quality.reason}"
+    if outcome == "shown" and quality.outcome == "no worse":
+        judged = " against ".join(values[::-1] if of else values)  # that of the judged variant first
+        return f", and the {rule.title}{of} is no worse ({judged})"
+    if outcome == "shown" and is_better(ratio, quality, claim, rule):
+        return f", and the {rule.title}{of} is better, though this is not established over seeds ({quality.reason})"
+    return f", at a {rule.title} of {both}"
 
 
 def tabulate(verdict: Verdict, comparison: Comparison, names: list[str]) -> tuple[list[str], list[list[str]]]:

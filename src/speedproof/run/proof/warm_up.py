@@ -1,5 +1,6 @@
 """The discarded first run of each variant: whether it works, how long it takes, and which source has its epochs."""
 
+import math
 import os
 import shutil
 import tempfile
@@ -62,6 +63,7 @@ class WarmUp:
     notes: dict[str, str]  # of variants of which more is to be said
     copy_s: float  # to make a run's working folder
     observed: dict[str, WarmUpObserved]  # of each variant
+    qualities: dict[str, float | None]  # the last one that each variant reports, or that its judge measured; None: none
     unwatched: list[str]  # folders that are too large to be watched whole for what runs change
 
     def as_plain(self) -> dict[str, Any]:
@@ -94,6 +96,7 @@ class _Tried:
     notes: list[str]  # of it more is to be said
     observed: WarmUpObserved
     files: WarmUpFiles
+    quality: float | None
 
 
 def warm_up(
@@ -138,7 +141,8 @@ def warm_up(
         name: _name_kept(one.observed).model_copy(update={"watched_s": watched_s.get(name), **without.observed.get(name, {})})
         for name, one in tried.items()
     }
-    return WarmUp(named, epochs, units, arrivals, process_s, joined, copy_s, observed, unwatched)
+    qualities = {name: one.quality for name, one in tried.items()}
+    return WarmUp(named, epochs, units, arrivals, process_s, joined, copy_s, observed, qualities, unwatched)
 
 
 def _try_all(setting: _Setting, manifest: Manifest, begin: Callable[[str], None]) -> dict[str, _Tried]:
@@ -194,8 +198,7 @@ def _try_variant(setting: _Setting, name: str) -> _Tried:
             marks = read_progress(Path(run), place, seen.reports, reading)
             arrivals = judge_arrivals(marks, seen.reports, reading)
             check_total([] if marks.rates else marks.times, seen.ended_s - seen.launched_s, request.gpus)
-            if judge is not None:
-                measure_quality(judge)
+            quality = measure_quality(judge) if judge is not None else _read_last_quality(marks)
         except StoppedError:
             raise KeyboardInterrupt from None
         except RecordError as error:
@@ -207,7 +210,14 @@ def _try_variant(setting: _Setting, name: str) -> _Tried:
         )
     notes = [*([describe_left(seen.left)] if seen.left else []), *describe_cut(seen.cut)]
     files = WarmUpFiles(seen.all_changed, seen.created)
-    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, arrivals, notes, _observe(seen, marks, cached), files)
+    observed = _observe(seen, marks, cached)
+    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, arrivals, notes, observed, files, quality)
+
+
+def _read_last_quality(marks: Marks) -> float | None:
+    """Return the last quality that a program reports, as a rule of its whole training; None if it reports none."""
+    finite = [value for _, value, _ in marks.qualities if math.isfinite(value)]
+    return finite[-1] if finite else None
 
 
 def _run_once(

@@ -318,7 +318,7 @@ def describe_measured(
     }
     folder = Path(os.path.normpath((out / PROGRAMS).absolute()))
     title = "quality" if request.quality_command else "reported quality"
-    quality = {"name": "quality", "title": title, "better": request.better, "margin": request.margin}
+    quality = {"name": "quality", "title": title, "better": request.better or "higher", "margin": request.margin}
     declared = {
         "title": "Proof",
         "variants": variants,
