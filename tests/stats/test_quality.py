@@ -112,12 +112,12 @@ def test_of_one_pair_nothing_is_withheld_but_a_lower_dice_reproduces_nothing(tmp
     comparison = compare(
         tmp_path, 0.15, experiments=1, rounds=1, modes=("timed",), epoch_s=(("baseline", 2.16), ("fast", 1.08))
     )
-    assert find_ratio(comparison).quality.outcome == "not shown" and not find_ratio(comparison).withheld
+    assert find_ratio(comparison).quality.outcome == "not established" and not find_ratio(comparison).withheld
     claim = next(claim for claim in comparison.claims if claim.id == "profiling_training_epoch_ratio")
     assert claim.verdict == "inconclusive"
     assert claim.reason == (
         "1 pair, timed mode, one machine; a verdict needs 4 pairs; Dice 0.900 against 0.930: of one seed, so whether it is "
-        "lower by more than the margin of 0.010 is not shown"
+        "lower by more than the margin of 0.010 is not established"
     )
 
 
@@ -237,7 +237,7 @@ def test_the_difference_is_paired_by_seed_worked_out_by_hand():
     found = compare_qualities(of_seeds(0.90, 0.92, 0.94), of_seeds(0.91, 0.92, 0.93))
     assert (found.faster, found.slower) == pytest.approx((0.92, 0.92))
     assert (found.interval.low, found.interval.high) == pytest.approx((-0.0248414, 0.0248414), rel=1e-5)
-    assert quality.judge_quality(found, RULE)[0] == "not shown"
+    assert quality.judge_quality(found, RULE)[0] == "not established"
     assert quality.judge_quality(found, rule_with(margin=0.03))[0] == "no worse"
 
 
@@ -251,7 +251,7 @@ def test_a_program_that_ignores_its_seed_is_compared_unpaired():
 def test_two_programs_that_ignore_their_seeds_have_one_seed_each():
     found = compare_qualities(of_seeds(0.95, 0.95, 0.95), of_seeds(0.99, 0.99, 0.99))
     assert found.interval is None
-    assert quality.judge_quality(found, RULE)[0] == "not shown"
+    assert quality.judge_quality(found, RULE)[0] == "not established"
 
 
 def test_a_seed_that_ran_twice_counts_once():
@@ -275,7 +275,7 @@ def test_beside_a_variant_that_ignores_its_seed_the_other_s_seeds_count_each():
 def test_a_variant_that_diverged_is_not_shown_to_be_no_worse(tmp_path):
     comparison = compare(tmp_path, GOOD[1], outcome="not_a_number", modes=("timed",))
     check = find_ratio(comparison).quality
-    assert check.outcome == "not shown"
+    assert check.outcome == "not established"
     assert check.reason.endswith(", of the runs that did not diverge, as 1 run of Fast (profiling) did")
     target = min(RULE.targets)  # which each run passed, that one too before it diverged
     reached = {row.variant: (row.reached, row.runs) for row in comparison.reached if row.target == target}
@@ -308,7 +308,7 @@ def test_worse_and_no_worse_are_what_the_whole_interval_says(pairs, margin):
     found = compare_qualities(of_seeds(*(one for one, _ in pairs)), of_seeds(*(other for _, other in pairs)))
     outcome = quality.judge_quality(found, Quality(margin=margin))[0]
     if found.interval is None:
-        assert outcome == "not shown"
+        assert outcome == "not established"
     elif outcome == "no worse":
         assert found.interval.low >= -margin - 1e-9
     elif outcome == "worse":

@@ -14,6 +14,7 @@ from speedproof.report.answer import (
     find_documented,
     name_mode,
 )
+from speedproof.report.claim_phrases import describe_verdict
 from speedproof.report.document import Badge, Fact, FirstScreen, VariantName
 from speedproof.report.explanation import describe_idleness
 from speedproof.report.figures.figure_data import Evidence
@@ -85,7 +86,7 @@ def _list_badges(mains: Sequence[MainRatio]) -> list[Badge]:
 
 
 def _badge_claim(claim: ClaimResult, mode: str = "") -> Badge:
-    return Badge(f"documented {claim.documented}{mode}: {claim.verdict}", VERDICT_TONES.get(claim.verdict, "open"))
+    return Badge(f"documented {claim.documented}{mode}: {describe_verdict(claim)}", VERDICT_TONES.get(claim.verdict, "open"))
 
 
 def _judge_claim(main: MainRatio, evidence: Evidence) -> tuple[Claim | None, list[str], list[Badge]]:
@@ -103,7 +104,7 @@ def _judge_claim(main: MainRatio, evidence: Evidence) -> tuple[Claim | None, lis
 def _list_doubts(main: MainRatio, evidence: Evidence) -> list[Badge]:
     """Return what a proof without a claim leaves open of a speedup that is shown: the quality that it was to keep."""
     asked, quality = evidence.asked, main.row.quality if isinstance(main.row, Ratio) else None
-    doubted = asked is not None and asked.margin is not None and quality is not None and quality.outcome == "not shown"
+    doubted = asked is not None and asked.margin is not None and quality is not None and quality.outcome == "not established"
     return [Badge("quality not shown", "open")] if doubted and main.state == "shown" else []
 
 
@@ -155,7 +156,7 @@ def _describe_quality(main: MainRatio, comparison: Comparison, claim: Claim | No
             f"{capitalize(rule.title)} {first} of {names[0]}, {second} of {names[1]}; not judged, since no margin was declared."
         )
         return Fact("Quality", said, warns=True)
-    outcome = "not shown to be no worse" if check.outcome == "not shown" else check.outcome
+    outcome = "not shown to be no worse" if check.outcome == "not established" else check.outcome
     of = "" if claim is None else f", of {comparison.variants[name_judged(row, claim)]}"
     return Fact("Quality", f"{capitalize(outcome)}{of}: {check.reason}.", warns=outcome != "no worse")
 

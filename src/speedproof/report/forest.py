@@ -25,7 +25,12 @@ _TONES: dict[State, Tone] = {"shown": "good", "equivalent": "plain", "withheld":
 CLAIM_TONES: dict[Proof, Tone] = {
     "shown": "good", "refuted": "bad", "inconclusive": "open", "worse quality": "bad", "quality not shown": "open",
 }  # fmt: skip
-VERDICT_TONES: dict[str, Tone] = {"reproduced": "good", "exceeded": "good", "refuted": "bad", "inconclusive": "open"}
+VERDICT_TONES: dict[str, Tone] = {
+    "reproduced": "good",
+    "exceeded": "good",
+    "not reproduced here": "bad",
+    "inconclusive": "open",
+}
 
 
 def describe_state(main: MainRatio) -> Badge:

@@ -105,7 +105,7 @@ def _describe_speedup(ratio: Ratio, comparison: Comparison) -> str:
     evidence = describe_evidence(ratio, turned)
     if ratio.withheld and ratio.quality is not None:
         return f"{what}: a speedup of {faster} over {slower} {place} is withheld: {ratio.quality.reason} ({evidence})."
-    if ratio.quality is not None and (ratio.worse or (ratio.quality.outcome == "not shown" and ratio.claimed)):
+    if ratio.quality is not None and (ratio.worse or (ratio.quality.outcome == "not established" and ratio.claimed)):
         evidence = f"{evidence}; {ratio.quality.reason}"
     if ratio.work is not None and ratio.unequal:
         evidence = f"{evidence}; {ratio.work.reason}"
@@ -138,7 +138,7 @@ def _tabulate_pair(ratios: list[Ratio], metrics: list[str], comparison: Comparis
 
 def _describe_cell(ratio: Ratio, turned: bool) -> str:
     value, interval = _format(ratio, turned)
-    said = ratio.quality is not None and (ratio.worse or (ratio.quality.outcome == "not shown" and ratio.claimed))
+    said = ratio.quality is not None and (ratio.worse or (ratio.quality.outcome == "not established" and ratio.claimed))
     worse = f"; {ratio.quality.reason}" if said and ratio.quality is not None else ""
     if ratio.low is None:
         text = f"no verdict of {'one pair' if ratio.pairs == 1 else format_count(ratio.pairs, 'pair')} ({value}){worse}"

@@ -26,6 +26,10 @@ CLAIM_KEYS = {
     "denominator": "candidate",
 }
 
+STATED_KEYS = {
+    "expected": '`stated`, with a `comparator` and the printed digits in quotes: {comparator: more than, value: "50"}',
+}
+
 # Columns of `epochs.csv`.
 RENAMED_EPOCH_COLUMNS = {"dice_foreground": "quality", "dice_with_background": "quality_with_background"}
 
@@ -122,19 +126,40 @@ def _rename_all(value: Any, names: dict[str, str]) -> Any:
     """Rename keys at any depth, and the outcomes that are called otherwise now."""
     if isinstance(value, dict):
         renamed = {names.get(key, key): _rename_all(inner, names) for key, inner in value.items()}
-        for key in renamed.keys() & {"outcome", "verdict"}:
-            renamed[key] = _OUTCOMES.get(str(renamed[key]), renamed[key])
-        return renamed
+        return renamed | _rename_own_outcomes(renamed, _OUTCOMES)
     return [_rename_all(inner, names) for inner in value] if isinstance(value, list) else value
+
+
+def _rename_outcomes(value: Any, outcomes: dict[str, str]) -> Any:
+    """Rename outcomes at any depth."""
+    if isinstance(value, dict):
+        renamed = {key: _rename_outcomes(inner, outcomes) for key, inner in value.items()}
+        return renamed | _rename_own_outcomes(renamed, outcomes)
+    return [_rename_outcomes(inner, outcomes) for inner in value] if isinstance(value, list) else value
+
+
+def _rename_own_outcomes(row: OlderValues, outcomes: dict[str, str]) -> OlderValues:
+    """Return the outcomes that a row holds, in the words of `outcomes`."""
+    renamed = {key: outcomes.get(str(row[key]), row[key]) for key in row.keys() & {"outcome", "verdict"}}
+    if isinstance(by := row.get("by_experiment"), dict):
+        renamed["by_experiment"] = {name: outcomes.get(str(verdict), verdict) for name, verdict in by.items()}
+    return renamed
 
 
 def _comparison_of_4(comparison: OlderValues) -> OlderValues:
     made_of = comparison.get("made_of", {})
     renamed: OlderValues = _rename_all(comparison | {"made_of": {}}, _COMPARISON_KEYS)
-    for claim in renamed.get("claims", []):
-        if isinstance(claim, dict) and isinstance(by := claim.get("by_experiment"), dict):
-            claim["by_experiment"] = {name: _OUTCOMES.get(str(verdict), verdict) for name, verdict in by.items()}
     return renamed | {"made_of": made_of, "schema_version": 5}
+
+
+_OUTCOMES_OF_5 = {"refuted": "not reproduced here", "not shown": "not established"}
+
+
+def _comparison_of_5(comparison: OlderValues) -> OlderValues:
+    """Rename the outcomes of documented numbers and of qualities."""
+    made_of = comparison.get("made_of", {})
+    renamed: OlderValues = _rename_outcomes(comparison | {"made_of": {}}, _OUTCOMES_OF_5)
+    return renamed | {"made_of": made_of, "schema_version": 6}
 
 
 def _summary_of_2(summary: OlderValues) -> OlderValues:
@@ -158,6 +183,7 @@ _CONVERTERS: dict[tuple[str, int], Callable[[OlderValues], OlderValues]] = {
     ("Experiment", 2): _experiment_of_2,
     ("Plan", 2): _experiment_of_2,
     ("Comparison", 4): _comparison_of_4,
+    ("Comparison", 5): _comparison_of_5,
     ("Summary", 2): _summary_of_2,
     ("Verdict", 1): _verdict_of_2,
     ("Verdict", 2): _verdict_of_2,

@@ -43,7 +43,7 @@ def check_quality(
     """Return whether the faster variant learns as well as the other; for a time, a `ratio` above 1 favours the candidate.
 
     `better` is the metric's own. Both variants are judged by the runs that make the ratio, since another experiment may have
-    trained a variant for longer. If runs of either `diverged` besides, it is not shown to be no worse.
+    trained a variant for longer. If runs of either `diverged` besides, no worse is not established.
     """
     candidate_is_faster = (ratio >= 1) == (better == "lower")
     scores = [[(pair[place].run.seed, pair[place].run.best_quality) for pair in pairs] for place in (0, 1)]
@@ -113,7 +113,7 @@ def judge_quality(difference: QualityDifference | None, rule: Quality, diverged:
     """Return whether the faster variant's quality is as good as the slower one's, and why.
 
     No worse: the interval's worse end is within the margin, and no run `diverged`, of which there is no quality; worse: its
-    better end is beyond; else neither is shown.
+    better end is beyond; else neither is established.
     """
     if difference is None:
         return "not judged", "not every run validated"
@@ -129,19 +129,22 @@ def judge_quality(difference: QualityDifference | None, rule: Quality, diverged:
     both = f"{rule.title} {rule.format(difference.faster)} against {rule.format(difference.slower)}"
     margin = rule.format(rule.margin)
     if difference.interval is None:
-        return "not shown", f"{both}: of one seed, so whether it is {lower} by more than the margin of {margin} is not shown"
+        return (
+            "not established",
+            f"{both}: of one seed, so whether it is {lower} by more than the margin of {margin} is not established",
+        )
     ends = sorted((difference.interval.low, difference.interval.high), reverse=rule.better == "lower")
     worst, best = (_round_off(end if rule.better == "higher" else -end) for end in ends)
     if worst >= -rule.margin and diverged:
-        return "not shown", f"{both}, of the runs that did not diverge, as {diverged} did"
+        return "not established", f"{both}, of the runs that did not diverge, as {diverged} did"
     if worst >= -rule.margin:
         return "no worse", f"{both}, not {lower} by more than the margin of {margin}"
     if best < -rule.margin:
         return "worse", f"{both}, {lower} by more than the margin of {margin}"
     limits = f"{rule.format(difference.interval.low)} to {rule.format(difference.interval.high)}"
     return (
-        "not shown",
-        f"{both}, a difference of {limits}: whether it is {lower} by more than the margin of {margin} is not shown",
+        "not established",
+        f"{both}, a difference of {limits}: whether it is {lower} by more than the margin of {margin} is not established",
     )
 
 
