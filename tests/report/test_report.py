@@ -51,7 +51,8 @@ def test_the_first_sentence_is_the_verdict(gpu_results):
     ]
     assert lines[4:10] == [
         "- **How sure**: 95 % interval 1.34–1.40×, 6 pairs of runs on one machine.",
-        "- **Documented**: 1.7–2.3×: inconclusive; about 2.1× ± 5 %: inconclusive (on one V100 of a DGX-2, under the profiler).",
+        "- **Documented**: 1.7–2.3×: inconclusive; about 2.1× ± 5 %: inconclusive "
+        "(on one V100 of a DGX-2, under the profiler).",
         "- **Machine**: NVIDIA H200, 2026-11-21.",
         "- **Data**: Synthetic: phantom-full.",
         "- **Quality**: Not judged: the slower variant's Dice is 0.310, not above 0.900: too short a training.",

@@ -288,7 +288,7 @@ def test_a_variant_that_diverged_is_not_shown_to_be_no_worse(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("fast_s", "dice", "proof"), [(1.2, 0.1, "worse quality"), (1.2, GOOD[1], "shown"), (0.8, 0.1, "worse quality")]
+    ("fast_s", "dice", "proof"), [(1.2, 0.1, "worse quality"), (1.2, GOOD[1], "claim holds"), (0.8, 0.1, "worse quality")]
 )
 def test_a_claim_asks_for_the_quality_of_the_variant_that_it_is_about(tmp_path, fast_s, dice, proof):
     """To be half as fast at least is true of a variant that is slower, or faster; not if it learns less."""

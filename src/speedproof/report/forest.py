@@ -23,8 +23,13 @@ _APART = 24.0  # percent of the axis that ticks are apart: on a page it is some 
 
 _TONES: dict[State, Tone] = {"shown": "good", "equivalent": "plain", "withheld": "bad"}
 CLAIM_TONES: dict[Proof, Tone] = {
-    "shown": "good", "refuted": "bad", "inconclusive": "open", "worse quality": "bad", "quality not shown": "open",
-}  # fmt: skip
+    "claim holds": "good",
+    "claim fails": "bad",
+    "inconclusive": "open",
+    "worse quality": "bad",
+    "quality not established": "open",
+}
+_CLAIM_WORDS: dict[Proof, str] = {"claim holds": "holds", "claim fails": "fails"}  # after the claim itself
 VERDICT_TONES: dict[str, Tone] = {
     "reproduced": "good",
     "exceeded": "good",
@@ -61,6 +66,11 @@ def judge_claimed(row: object, asked: Asked | None, rule: Quality) -> tuple[Clai
         return None
     of_it = (row.metric, row.mode, row.target) == (asked.metric, "timed", None)
     return (asked.claim, judge_ratio(row, asked.claim, rule)) if of_it else None
+
+
+def describe_claimed(outcome: Proof) -> str:
+    """Return what became of a claim, as it stands behind it."""
+    return _CLAIM_WORDS.get(outcome, outcome)
 
 
 def list_bounds(claim: Claim | None, main: MainRatio) -> list[float]:
@@ -134,7 +144,7 @@ def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float]
     elif isinstance(row, NoiseFloor):
         said = Badge("noise", "plain")
     if claimed:
-        said = Badge(f"claim {claimed[1]}", CLAIM_TONES[claimed[1]])
+        said = Badge(f"claim {describe_claimed(claimed[1])}", CLAIM_TONES[claimed[1]])
     return ForestRow(
         what=f"{name_place(what, row, comparison)}{target}"
         if len(comparison.experiments) > 1 and row.experiment

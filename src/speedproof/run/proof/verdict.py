@@ -21,8 +21,17 @@ from speedproof.util.numbers import format_count, format_digit, format_duration,
 from speedproof.util.secrets import scrub_secrets
 
 # Of several commands the most sobering outcome counts.
-STATUS: dict[Proof, int] = {"shown": 0, "quality not shown": 2, "inconclusive": 2, "worse quality": 1, "refuted": 1}
-_SOBERING: tuple[Proof, ...] = ("shown", "quality not shown", "inconclusive", "worse quality", "refuted")
+STATUS: dict[Proof, int] = {
+    "faster": 0,
+    "slower": 0,
+    "claim holds": 0,
+    "quality not established": 2,
+    "inconclusive": 2,
+    "worse quality": 1,
+    "equivalent": 1,
+    "claim fails": 1,
+}
+_SOBERING: tuple[Proof, ...] = tuple(STATUS)
 
 
 class _Row(BaseModel):
@@ -65,7 +74,7 @@ class Judged(_Row):
 class Verdict(_Row):
     """What `speedproof prove --json` prints. Its fields change only with its version."""
 
-    schema_version: Literal[4] = 4
+    schema_version: Literal[5] = 5
     outcome: Proof
     exit_status: int
     claim: str | None
@@ -229,7 +238,7 @@ def _describe(
     if ratio.observed is not None:
         evidence += f"; {format_value(ratio.observed, '×')} by our clock"
     near = ""
-    if outcome == "shown" or (outcome == "refuted" and request.claim):
+    if outcome in ("faster", "slower", "claim holds", "claim fails"):
         near = warn_of_machines(ratio, ratio.centre, request.claimed or 1.0)
     if ratio.contested:
         found = f"{command} came out {value} as fast as {first}{here}, by the {what} ({evidence})"
@@ -239,20 +248,12 @@ def _describe(
     elif ratio.outcome == "no verdict":
         found = f"no verdict yet: {command} came out {value} as fast as {first}{here}, by the {what} ({evidence})"
     elif outcome == "inconclusive" and request.claim is None:
-        found = f"no difference shown: {command} came out {value} as fast as {first}{here}, by the {what} ({evidence})"
-    elif request.claim is None and ratio.centre < 1:
-        found = f"{command} is slower: {value} as fast as {first}{here}, by the {what} ({evidence})"
+        found = f"{command} came out {value} as fast as {first}{here}, by the {what} ({evidence})"
     else:
         found = f"{command} is {value} as fast as {first}{here}, by the {what} ({evidence})"
-    claimed = (
-        f", '{request.claim}'"
-        if request.claim
-        else f", that there is a difference of more than {format_value(comparison.equivalence_margin, '%')}"
-        if outcome == "refuted"
-        else ""
-    )
+    claimed = f", '{request.claim}'" if request.claim else ""
     learns = "" if quality is None else _describe_quality(quality, comparison.quality, outcome, of)
-    head = {"worse quality": "Withheld", "quality not shown": "Quality not shown"}.get(outcome, outcome.capitalize())
+    head = "Withheld" if outcome == "worse quality" else capitalize(outcome)
     said = f"{more}; {found}" if hidden else f"{found}{learns}{near}{f'; {more}' if more else ''}"
     leading = list_leading(ratio.objections, outcome == "inconclusive")
     doubts = "".join(f"{one.sentence}; " for one, known in zip(objections, ratio.objections, strict=True) if known in leading)
@@ -285,9 +286,10 @@ def _describe_quality(quality: QualityCheck, rule: Quality, outcome: Proof, of: 
         return f", at a {rule.title} of {both}, which is not judged (--margin)"
     found = {
         "worse quality": f", but at a worse quality{of}: {quality.reason}",
-        "quality not shown": f", but that the quality{of} is no worse is not shown: {quality.reason}",
+        "quality not established": f", but that the quality{of} is no worse is not established: {quality.reason}",
     }
-    no_worse = f", at a {rule.title}{of} no worse" if (outcome, quality.outcome) == ("shown", "no worse") else ""
+    decided = outcome in ("faster", "slower", "claim holds") and quality.outcome == "no worse"
+    no_worse = f", at a {rule.title}{of} no worse" if decided else ""
     return found.get(outcome, no_worse)
 
 
