@@ -47,7 +47,7 @@ def test_the_first_sentence_is_the_verdict(gpu_results):
     lines = [line for line in report_of(gpu_results).splitlines() if line]
     assert lines[1:3] == [
         "**Fast (profiling) trains an epoch 1.37× as fast as Baseline (profiling) on this machine.**",
-        "`speedup shown` `documented 1.7–2.3×, under the profiler: inconclusive` ",
+        "`faster` `documented 1.7–2.3×, under the profiler: inconclusive` ",
     ]
     assert lines[4:10] == [
         "- **How sure**: 95 % interval 1.34–1.40×, 6 pairs of runs on one machine.",
@@ -134,7 +134,7 @@ def test_prepared_volumes_are_told_with_what_they_took(tmp_path):
 def test_variants_that_cannot_be_told_apart_read_no_difference_shown(tmp_path):
     same = Example(experiments=1, rounds=4, epoch_s=(("baseline", 1.08), ("fast", 1.08)), gpu=False, profiler="kineto")
     text = report_of(make_results(tmp_path / "results", same))
-    assert "Training epoch: no difference shown between Fast (profiling) and Baseline (profiling)" in text
+    assert "Training epoch: inconclusive between Fast (profiling) and Baseline (profiling)" in text
 
 
 def test_a_single_pair_shows_nothing(tmp_path):

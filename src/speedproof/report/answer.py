@@ -23,7 +23,7 @@ _DOES = {
 _OPENINGS: dict[State, list[str]] = {
     "no verdict": ["No verdict yet: "],
     "one pair": ["No verdict, of one pair: "],
-    "no difference shown": ["No difference shown: "],
+    "inconclusive": ["Inconclusive: "],
     "contested": ["Inconclusive: "],
     "equivalent": ["No difference that matters: "],
 }
@@ -78,9 +78,9 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
         case "equivalent":
             margin = format_value(comparison.equivalence_margin, "%")
             return [fast, f" {does} as fast as ", slow, f"{here}{unequal}, within {margin}."]
-        case "no difference shown":
+        case "inconclusive":
             return [
-                f"No difference shown: {_list_doubts(row, comparison)}whether ",
+                f"Inconclusive: {_list_doubts(row, comparison)}whether ",
                 fast,
                 f" {does} faster or slower than ",
                 slow,

@@ -120,7 +120,7 @@ def _list_doubts(main: MainRatio, evidence: Evidence) -> list[Badge]:
 def _list_conditions(main: MainRatio, comparison: Comparison) -> list[Fact]:
     """Return what else a reader must know of the main ratio."""
     objections = main.row.objections if isinstance(main.row, Ratio) else []
-    leading = list_leading(objections, main.state == "no difference shown")
+    leading = list_leading(objections, main.state == "inconclusive")
     conditions = [capitalize(describe_objection(one, comparison.variants)) for one in objections if one not in leading]
     return [Fact("But", f"{'. '.join(conditions)}.", warns=True)] if conditions else []
 

@@ -41,7 +41,7 @@ VERDICT_TONES: dict[str, Tone] = {
 def describe_state(main: MainRatio) -> Badge:
     """Return what is known of a ratio, in a word or two."""
     if main.state == "shown" and isinstance(main.row, Ratio) and main.row.unequal:
-        return Badge("shown, of unequal work", "open")
+        return Badge(f"{'faster' if main.interval[0] >= 1 else 'slower'}, of unequal work", "open")
     if main.state == "withheld":
         return Badge("withheld: worse quality", "bad")
     if main.state == "contested":
@@ -52,7 +52,7 @@ def describe_state(main: MainRatio) -> Badge:
         more = main.interval[0] >= 1
         match main.row:
             case Ratio():
-                return Badge("speedup shown" if more else "slowdown shown", "good" if more else "bad")
+                return Badge("faster" if more else "slower", "good" if more else "bad")
             case Scaling():
                 return Badge("no loss shown" if more else "loss shown", "good" if more else "open")
             case ContainerCost():
