@@ -67,9 +67,6 @@ def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> C
         each = (f"{row.experiment} {_describe_interval(row, claim.unit)}: {own}" for row, own, _ in judged)
         reasons.append(f"each experiment by itself, of which {shown.experiment} is shown: {', '.join(each)}")
     runs = [run for name in list_claimed_variants(claim.quantity) for run in results.select(name, mode)]
-    conditions = list_conditions(file, source, runs, mode, shown.metric)
-    if isinstance(claim.quantity, Speedup) and METRICS[claim.quantity.metric].unit in ("s", "/s"):
-        conditions += describe_bottleneck(list_claimed_variants(claim.quantity), results)
     if gate := _find_gate(claim.quantity, file, source, runs):
         verdict, reasons, by_experiment = "not comparable", [*reasons[:1], gate], {}
     return _result(claim, file).model_copy(
@@ -83,11 +80,21 @@ def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> C
             "needed": _estimate_needed(claim, bounds, shown, results) if verdict == "inconclusive" and not contradict else None,
             "verdict": verdict,
             "by_experiment": by_experiment,
-            "conditions": conditions,
+            "conditions": [
+                *list_conditions(file, source, runs, mode, shown.metric),
+                *_describe_limits_of_ratio(claim.quantity, results),
+            ],
             "reason": "; ".join(reasons),
             "origin": shown.origin,
         }
     )
+
+
+def _describe_limits_of_ratio(quantity: Level | Speedup | Unmeasurable, results: Results) -> list[str]:
+    """Return how busy the GPUs were, of a ratio of times: that of a busy one and an idle one is not of the GPU alone."""
+    if not isinstance(quantity, Speedup) or METRICS[quantity.metric].unit not in ("s", "/s"):
+        return []
+    return describe_bottleneck(list_claimed_variants(quantity), results)
 
 
 def _judge_sample(

@@ -81,20 +81,20 @@ class Unmeasurable(_Model):
     missing: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
-class Place(_Model):
+class StatedPlace(_Model):
     """Where a number is stated."""
 
     source: str = Field(description="Key of `sources`")
     place: str = Field(description="Where in the source")
 
 
-class DocumentedClaim(Place):
+class DocumentedClaim(StatedPlace):
     """One documented number: what a source states of a measurement, in its own digits."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
     text: str = Field(description="Paraphrase of the statement")
     date: Date | None = Field(None, description="On which the source first stated it; null if that is not known")
-    also: list[Place] = Field([], description="Where else the same number is stated")
+    also: list[StatedPlace] = Field([], description="Where else the same number is stated")
     unit: Unit
     quantity: Level | Speedup | Unmeasurable
     stated: StatedNumber
@@ -106,7 +106,7 @@ class DocumentedClaim(Place):
         return values
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[StatedPlace]:
         """Return all places in which it is stated, the one that is judged first."""
         return [self, *self.also]
 

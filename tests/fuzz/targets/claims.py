@@ -5,7 +5,6 @@ from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from speedproof.results.folder import Results, read_results
@@ -15,6 +14,7 @@ from tests.fuzz.calling import Outcome, attempt
 from tests.fuzz.driver import write_files
 from tests.fuzz.mutation import Files, mutate_bytes, mutate_tree, read_tree, write_tree
 from tests.report.example import Example, write_example
+from tests.session_folders import make_session_folder
 
 NAME = "claims.yaml"
 SOURCE = {"title": "A page", "url": "https://example.org/a", "hardware": "V100", "gpu": "V100", "profiled": True, "epochs": 6}
@@ -105,5 +105,5 @@ def _says_the_same(files: Files, sound: Files) -> bool:
 
 @cache
 def _results() -> Results:
-    with TemporaryDirectory() as folder:
-        return read_results(write_example(Path(folder), Example(experiments=1, rounds=3, modes=("timed",))))
+    folder = make_session_folder("speedproof-claims-")  # the GPU's samples are read as they are needed
+    return read_results(write_example(folder, Example(experiments=1, rounds=3, modes=("timed",))))
