@@ -1,4 +1,4 @@
-# speedproof: proves, or refutes, a documented training speedup on your GPU.
+# speedproof: tests a documented training speedup on your GPU.
 #   snakemake --cores 8 --use-singularity                                    the full reproduction, in its container
 #   snakemake --cores 8                                                      the same in this Python environment
 #   snakemake --profile slurm --use-singularity                              on a cluster

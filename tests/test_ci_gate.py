@@ -58,7 +58,7 @@ def judge_asked(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("status", STATUSES)
-def test_the_actions_stop_what_is_refuted_or_failed_and_warn_of_what_is_open(checkout, status):
+def test_the_actions_stop_what_fails_and_warn_of_what_is_open(checkout, status):
     steps = [step["run"] for step in HUB["jobs"]["speed"]["steps"] if "run" in step]
     assert run(checkout, find_lines(steps[0].splitlines(), "git archive"), 0) == 0
     assert (checkout / "base/train.py").read_text() == "print('before')\n"

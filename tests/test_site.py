@@ -37,5 +37,5 @@ def test_the_reference_has_commands_keys_and_statuses_of_the_code(tmp_path):
     assert "### speedproof prove" in text and "| `--claim` |" in text
     assert f"| `results` | `{Config.model_fields['results'].default}` |" in text
     assert "| `measurement.rounds` |" in text and "`completed" not in text
-    assert "| refuted | 1 |" in text and "| inconclusive | 2 |" in text
+    assert "| claim fails | 1 |" in text and "| inconclusive | 2 |" in text
     assert "### comparison.json" in text

@@ -1,4 +1,4 @@
-"""speedproof: proves, or refutes, that one training program is faster than another, on your own machine."""
+"""speedproof: tests whether one training program is faster than another, on your own machine."""
 
 import sys
 

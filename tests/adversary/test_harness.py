@@ -99,7 +99,7 @@ def test_a_program_lasts_until_all_that_it_started_has_ended():
     assert whole >= 0.5 and whole > alone
 
 
-def make_trial(status=0, low=1.9, high=2.1, said="Shown: python b.py", truth=1.0, **kind):
+def make_trial(status=0, low=1.9, high=2.1, said="Faster: python b.py", truth=1.0, **kind):
     verdict = {"candidates": [{"ratio": 2.0, "low": low, "high": high, "sentence": said, "objections": []}]}
     pair = Pair(["python a.py", "python b.py"], [], truth, 1)
     outside = Outside(truth, Interval(truth, truth))
@@ -120,7 +120,7 @@ def make_trial(status=0, low=1.9, high=2.1, said="Shown: python b.py", truth=1.0
         (make_trial(status=3), "refused"),
         (make_trial(truth=2.0, worse=True), "believed"),
         (make_trial(truth=2.0, names="unequal work"), "believed"),
-        (make_trial(truth=2.0, names="unequal work", said="Shown, of unequal work"), "true"),
+        (make_trial(truth=2.0, names="unequal work", said="Faster, of unequal work"), "true"),
     ],
 )
 def test_a_wrong_ratio_that_is_confirmed_was_believed(trial, verdict):
@@ -135,7 +135,7 @@ def test_a_row_survives_the_results_file_and_names_no_drawn_program(tmp_path):
         f'<testsuites><testsuite timestamp="2026-11-26T01:02:03">{case}</testsuite></testsuites>'
     )
     assert read_rows(tmp_path / "seen.xml") == [Seen(row, "2026-11-26")]
-    assert row.said == "Shown: B"
+    assert row.said == "Faster: B"
 
 
 def test_the_page_names_what_was_believed_and_what_cannot_be_caught():

@@ -91,7 +91,7 @@ def test_twice_as_fast_is_recovered(place, measured):
     assert candidate["ratio"] == pytest.approx(2.0, rel=1e-4)
     assert candidate["low"] < 2.0 < candidate["high"]
     assert (verdict["outcome"], verdict["source"], verdict["metric"], candidate["quality"]) == (
-        "shown",
+        "claim holds",
         "lines",
         "training_epoch_s",
         "no worse",
@@ -102,12 +102,12 @@ def test_twice_as_fast_is_recovered(place, measured):
 @pytest.mark.parametrize(
     ("truth", "words", "status", "said"),
     [
-        ({}, [], 0, "Shown: sh a.sh 1 0.9 is 2.00× as fast as sh a.sh 2 0.9 on this machine"),
-        ({}, ["--claim", ">= 2.5"], 1, "Refuted, '>= 2.5'"),
+        ({}, [], 0, "Faster: sh a.sh 1 0.9 is 2.00× as fast as sh a.sh 2 0.9 on this machine"),
+        ({}, ["--claim", ">= 2.5"], 1, "Claim fails, '>= 2.5'"),
         ({}, ["--claim", ">= 2.0"], 2, "Inconclusive, '>= 2.0'"),
         ({"b": 2.0}, [], 1, "is as fast as sh a.sh 2 0.9 on this machine, within 2.0"),
         ({"quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 1.5"], 1, "Withheld, '>= 1.5'"),
-        ({"quality_b": 0.8}, ["--claim", ">= 1.5"], 0, "Shown, '>= 1.5'"),
+        ({"quality_b": 0.8}, ["--claim", ">= 1.5"], 0, "Claim holds, '>= 1.5'"),
         ({"quality_b": 0.8}, [], 0, "), at a reported quality of 0.803 against 0.902, which is not judged (--margin)."),
         ({"b": 2.0, "quality_b": 0.8}, ["--margin", "0.01"], 1, "), at a reported quality of 0.803 against 0.902."),
         # Programs that do not read their seed.
@@ -119,8 +119,8 @@ def test_twice_as_fast_is_recovered(place, measured):
         ),
         ({"seeded": False}, ["--margin", "0.01"], 2, "quality 0.900 against 0.900: every run reports 0.900; the seed"),
         ({"quality_b": 0.8, "seeded": False}, ["--margin", "0.01"], 2, "Quality not established: sh a.sh 1 0.9 is 2.00×"),
-        ({"a": 1.0, "b": 2.0}, ["--claim", ">= 1.5"], 1, "Refuted, '>= 1.5'"),
-        ({"b": 2.0}, [], 1, "Refuted, that there is a difference of more than 2.0"),
+        ({"a": 1.0, "b": 2.0}, ["--claim", ">= 1.5"], 1, "Claim fails, '>= 1.5'"),
+        ({"b": 2.0}, [], 1, "Equivalent"),
         # As fast as is claimed, though slower, and so is the quality that is asked for: its own.
         ({"b": 2.1, "quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 0.9"], 1, "a worse quality: reported quality 0.803"),
         (
@@ -148,12 +148,12 @@ def test_each_verdict_has_its_exit_status(place, measured, truth, words, status,
             0.05,
             [],
             2,
-            "Inconclusive: epochs are printed to 0.1 s; print more digits, or drop --epoch-s; no difference shown",
+            "Inconclusive: epochs are printed to 0.1 s; print more digits, or drop --epoch-s; sh",
         ),
         (0.1, 0.05, ["--claim", ">= 0.9"], 2, "Inconclusive, '>= 0.9': epochs are printed to 0.1 s; print more digits, or"),
-        (0.1, 5e-5, [], 1, "Refuted, that there is a difference"),
+        (0.1, 5e-5, [], 1, "Equivalent"),
         # 0.1 ± 0.0005 over 0.05 ± 0.0005: at least 0.0995 / 0.0505 = 1.97.
-        (0.05, 5e-4, ["--claim", ">= 1.9"], 0, "Shown, '>= 1.9'"),
+        (0.05, 5e-4, ["--claim", ">= 1.9"], 0, "Claim holds, '>= 1.9'"),
         (0.05, 5e-4, ["--claim", ">= 1.99"], 2, "Inconclusive, '>= 1.99': epochs are printed to 0.001 s; print more digits"),
     ],
 )
@@ -533,7 +533,7 @@ def test_what_init_writes_is_what_prove_reads(place, measured):
     words = ["init", "sh a.sh 2 0.9", "sh a.sh 1 0.9", *READ, "--rounds", "6", "--claim", ">= 1.5", "--margin", "0.01"]
     (place / "proof.yaml").write_text(CliRunner().invoke(app, words).stdout)
     result = CliRunner().invoke(app, ["prove", "proof.yaml", "--out", "out"])
-    assert (result.exit_code, "Shown, '>= 1.5'" in result.stdout) == (0, True), result.output
+    assert (result.exit_code, "Claim holds, '>= 1.5'" in result.stdout) == (0, True), result.output
     # What is typed besides lies over the file; what is not typed leaves it as it is.
     over = CliRunner().invoke(app, ["init", "proof.yaml", "--claim", ">= 2.5", "--margin", "0"]).stdout
     kept, laid = yaml.safe_load((place / "proof.yaml").read_text()), yaml.safe_load(over)
@@ -551,13 +551,18 @@ def test_what_a_job_asks_for_is_typed_key_by_key_over_the_file_and_over_what_any
             for text, said in mistakes.items()] == [True] * 4  # fmt: skip
 
 
+CLAIM_OUTCOMES = {
+    "holds": "claim holds", "fails": "claim fails", "inconclusive": "inconclusive", "worse quality": "worse quality"
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("claim", "truth", "said", "band"),
     [
-        (">= 1.5", {}, "claim ≥ 1.5×: shown", "from it on"),
-        ("<= 1.5", {}, "claim ≤ 1.5×: refuted", "up to it"),
+        (">= 1.5", {}, "claim ≥ 1.5×: holds", "from it on"),
+        ("<= 1.5", {}, "claim ≤ 1.5×: fails", "up to it"),
         (">= 2.0", {}, "claim ≥ 2×: inconclusive", "from it on"),
-        (">= 1.5", {"a": 1.0, "b": 2.0}, "claim ≥ 1.5×: refuted", "up to it"),  # drawn the other way round, from 1/1.5 down
+        (">= 1.5", {"a": 1.0, "b": 2.0}, "claim ≥ 1.5×: fails", "up to it"),  # drawn the other way round, from 1/1.5 down
         (">= 1.5", {"quality_b": 0.8}, "claim ≥ 1.5×: worse quality", "from it on"),
     ],
 )
@@ -566,7 +571,7 @@ def test_the_page_says_and_draws_what_is_claimed_and_how_to_ask_it_again(place, 
     call(*READ, "--claim", claim, "--margin", "0.01")
     evidence = read_evidence(place / "out/results")
     first = compose_first_screen(evidence)
-    assert (first.badges[0].text, first.sentence[0]) == (said, f"Claimed {said.removeprefix('claim ')}. ")
+    assert (first.badges[0].text, first.sentence[0]) == (said, f"C{said.removeprefix('c')}. ")
     (drawn,) = first.forest.rows[0].bands
     assert (drawn.left > 0, drawn.left + drawn.width < 99.9) == {"from it on": (True, False), "up to it": (False, True)}[band]
     (learns,) = (fact.text for fact in first.facts if fact.name == "Quality")
@@ -575,7 +580,7 @@ def test_the_page_says_and_draws_what_is_claimed_and_how_to_ask_it_again(place, 
     words = shlex.split(again.text)
     assert words[2:4] == COMMANDS
     assert ["--claim", claim] == words[words.index("--claim") :][:2]
-    assert json.loads((place / "out/verdict.json").read_text())["outcome"] == said.rpartition(": ")[2]
+    assert json.loads((place / "out/verdict.json").read_text())["outcome"] == CLAIM_OUTCOMES[said.rpartition(": ")[2]]
 
 
 def test_what_a_report_says_to_type_is_what_was_asked(place):
@@ -600,7 +605,7 @@ def test_programs_without_epochs_are_compared_by_their_process(place, measured, 
     measured()
     result = CliRunner().invoke(app, ["prove", "true", "sh -c :", "--out", "out", "--json", "--quiet", "--rounds", "6"])
     verdict = json.loads(result.stdout)
-    assert (verdict["metric"], verdict["source"], verdict["outcome"]) == ("process_s", "process", "shown")
+    assert (verdict["metric"], verdict["source"], verdict["outcome"]) == ("process_s", "process", "faster")
     rebuild_report(place / "out/results", place / "out/results")
     report = (place / "out/results/report.md").read_text()
     assert "**B: sh -c : runs 2.00× as fast as A: true on this machine.**" in report

@@ -183,14 +183,14 @@ def test_noise_that_exceeds_the_effect_is_what_the_verdict_begins_with(place):
     said = verdict_with(place, 0.99, [NOISE, BUSY])
     assert said.startswith(
         "Inconclusive: runs of one variant differ by 12 %, more than the 3.0 % between the variants; other programs took 0.8 "
-        "of 2 cores during the runs; no difference shown: sh b.sh came out 1.01× as fast as sh a.sh on this machine, by the"
+        "of 2 cores during the runs; sh b.sh came out 1.01× as fast as sh a.sh on this machine, by the"
     )
     assert said.endswith(". Longer runs differ less; --wait-for-quiet 10 waits for other programs.")
 
 
 def test_what_the_machine_did_follows_a_verdict_that_is_shown(place):
     said = verdict_with(place, 0.5, [BUSY])
-    assert said.startswith("Shown: sh b.sh is 2.00× as fast as sh a.sh on this machine, by the whole process (95 % interval ")
+    assert said.startswith("Faster: sh b.sh is 2.00× as fast as sh a.sh on this machine, by the whole process (95 % interval ")
     assert said.endswith("6 pairs of runs). Other programs took 0.8 of 2 cores during the runs.")
 
 
@@ -200,9 +200,9 @@ def test_what_the_machine_did_follows_a_verdict_that_is_shown(place):
         (1 / 1.025, None, True),
         (1.025, None, True),
         (1 / 1.04, None, False),
-        (1.0, None, False),  # equivalent: no claim that another machine could refute
+        (1.0, None, False),  # equivalent: another machine may differ as much
         (0.5, ">= 1.95", True),
-        (0.5, ">= 2.05", True),  # refuted
+        (0.5, ">= 2.05", True),  # the claim fails
         (0.5, ">= 1.9", False),
         (0.5, ">= 2.0", False),  # inconclusive
     ],

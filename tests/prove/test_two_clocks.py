@@ -36,7 +36,7 @@ def test_a_program_that_says_half_is_inconclusive_unless_its_reports_are_trusted
     assert "(observed when its lines arrive)" in result.stderr.replace("\n", " ")
     result, verdict = prove("0.06 0.06", "0.06 0.03", *READ, "--trust-reported", "its timer is the GPU's")
     (one,) = verdict["candidates"]
-    assert (result.exit_code, one["outcome"], verdict["trust_reported"]) == (0, "shown", "its timer is the GPU's")
+    assert (result.exit_code, one["outcome"], verdict["trust_reported"]) == (0, "faster", "its timer is the GPU's")
     assert "Reported times are trusted: its timer is the GPU's." in one["sentence"]
     assert "plan: reported times count as they are (its timer is the GPU's); 8 timed runs" in " ".join(result.stderr.split())
 

@@ -70,10 +70,20 @@ REPOSITORY = Path(__file__).parents[2]
 SHIPPED_CLAIMS = REPOSITORY / "workloads/spleen/claims.yaml"
 
 
+_OF_THE_EXAMPLE = {
+    "baseline_2021": "baseline",
+    "{metric: gpu_busy_sampled_fraction, variant: fast_tutorial}": "{metric: gpu_busy_fraction, variant: fast}",
+    "source: profiling_remark": "source: profiling",
+}
+
+
 def _write_claims() -> Path:
     """Write the shipped claims as if they were about the example's variants, and return the file."""
     path = make_session_folder("speedproof-example-") / "claims.yaml"
-    path.write_text(SHIPPED_CLAIMS.read_text(encoding="utf-8").replace("baseline_2021", "baseline"), encoding="utf-8")
+    text = SHIPPED_CLAIMS.read_text(encoding="utf-8")
+    for shipped, own in _OF_THE_EXAMPLE.items():
+        text = text.replace(shipped, own)
+    path.write_text(text, encoding="utf-8")
     return path
 
 

@@ -43,13 +43,13 @@ def keys_of_the_ablation(results):
 
 
 def test_a_withheld_step_has_a_colour_and_a_key_of_its_own(gpu_results, tmp_path):
-    assert keys_of_the_ablation(gpu_results) == (["faster", "slower", "no difference shown"], [FASTER, FASTER])
+    assert keys_of_the_ablation(gpu_results) == (["faster", "slower", "inconclusive"], [FASTER, FASTER])
     # Medians of the best Dice are 0.94, 0.91 and 0.94: the first step is faster and learns less.
     dice = (("baseline", 0.155), ("cached", 0.15), ("fast", 0.155))
     example = Example(modes=("timed",), ablation=("baseline", "cached", "fast"), dice_per_epoch=dice)
     write_comparison(compare_experiments(write_example(tmp_path, example), CLAIMS), tmp_path)
     labels, colours = keys_of_the_ablation(tmp_path)
-    assert labels == ["faster", "slower", "no difference shown", "withheld: a worse quality"]
+    assert labels == ["faster", "slower", "inconclusive", "withheld: a worse quality"]
     assert colours == [WITHHELD, FASTER]
 
 
@@ -57,7 +57,7 @@ def test_steps_of_one_pair_have_a_colour_and_a_key_of_their_own(tmp_path):
     example = Example(experiments=1, rounds=1, modes=("timed",), ablation=("baseline", "cached", "fast"))
     write_comparison(compare_experiments(write_example(tmp_path, example), CLAIMS), tmp_path)
     assert keys_of_the_ablation(tmp_path) == (
-        ["faster", "slower", "no difference shown", "one pair: no interval"],
+        ["faster", "slower", "inconclusive", "one pair: no interval"],
         [PALE, PALE],
     )
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speedproof.util.numbers import format_documented, format_duration, format_range, format_ratio, format_value
+from speedproof.util.numbers import format_duration, format_printed, format_range, format_ratio, format_value
 
 
 def plain(text):
@@ -72,9 +72,9 @@ def test_a_ratio_reads_as_no_bound_that_its_interval_keeps_off():
 
 
 def test_a_documented_number_keeps_its_digits():
-    assert plain(format_documented(2.1, "×")) == "2.1×"
-    assert plain(format_documented(13063, "s")) == "13063 s"
-    assert plain(format_documented(0.9, "%")) == "90 %"
+    assert plain(format_printed("2.10", "×")) == "2.10×"
+    assert plain(format_printed("13063", "s")) == "13063 s"
+    assert plain(format_printed("90", "%")) == "90 %"
 
 
 @given(st.floats(min_value=1e-6, max_value=1e9))

@@ -159,7 +159,7 @@ def in_old_words(value):
     """A comparison as versions before 0.3 wrote it."""
     if isinstance(value, dict):
         renamed = {OLD_COMPARISON_WORDS.get(key, key): in_old_words(inner) for key, inner in value.items()}
-        outcomes = {"equivalent": "same", "inconclusive": "undecided"}
+        outcomes = {"equivalent": "same", "inconclusive": "undecided", "not established": "not shown"}
         return {key: outcomes.get(inner, inner) if key in ("outcome", "verdict") else inner for key, inner in renamed.items()}
     return [in_old_words(inner) for inner in value] if isinstance(value, list) else value
 
@@ -173,6 +173,37 @@ def test_a_comparison_of_before_is_read_as_it_is(tmp_path):
         exclude={"made_of"}
     )
     assert {row.outcome for row in comparison.ratios} >= {"faster"} and written["ratios"][0]["numerator"] == "baseline"
+
+
+def test_what_version_5_called_refuted_was_not_reproduced_here(tmp_path):
+    comparison = compare_experiments(write_example(tmp_path / "results", Example(modes=("timed",))), CLAIMS)
+    written = comparison.model_dump(mode="json", exclude={"seal"}) | {"schema_version": 5}
+    written["claims"][0] |= {"verdict": "refuted", "by_experiment": {"experiment-1": "refuted", "experiment-2": "exceeded"}}
+    written["ratios"][0]["quality"]["outcome"] = "not shown"
+    write_json(tmp_path / "comparison.json", written)
+    read = read_comparison(tmp_path / "comparison.json")
+    assert read.claims[0].verdict == "not reproduced here"
+    assert read.claims[0].by_experiment == {"experiment-1": "not reproduced here", "experiment-2": "exceeded"}
+    assert read.ratios[0].quality.outcome == "not established"
+    assert read.made_of == comparison.made_of
+
+
+@pytest.mark.parametrize(
+    ("claim", "outcome", "ratios", "now"),
+    [
+        (">= 1.5", "shown", [1.6], ["claim holds"]),
+        (">= 1.5", "refuted", [0.9], ["claim fails"]),
+        (None, "shown", [1.6, 0.9], ["faster", "slower"]),
+        (None, "refuted", [1.0], ["equivalent"]),
+        (None, "quality not shown", [1.6], ["quality not established"]),
+        (None, "inconclusive", [None], ["inconclusive"]),
+    ],
+)
+def test_a_verdict_of_version_4_is_named_by_the_comparison_or_the_claim(claim, outcome, ratios, now):
+    candidates = [{"outcome": outcome, "ratio": ratio, "quality": "not shown"} for ratio in ratios]
+    read = convert_older("Verdict", {"schema_version": 4, "claim": claim, "outcome": outcome, "candidates": candidates})
+    assert ([one["outcome"] for one in read["candidates"]], read["outcome"]) == (now, now[-1])
+    assert {one["quality"] for one in read["candidates"]} == {"not established"}
 
 
 def test_experiments_of_before_are_not_mixed_with_new_ones(tmp_path):

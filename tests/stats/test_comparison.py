@@ -14,8 +14,9 @@ from speedproof.results.comparison import COMPARISON_FILE, Needed, read_comparis
 from speedproof.results.experiment import PlannedRun
 from speedproof.results.folder import read_results
 from speedproof.stats.claims import judge_claim
-from speedproof.stats.claims_file import Expected, load_claims
+from speedproof.stats.claims_file import load_claims
 from speedproof.stats.compare import compare_experiments, write_comparison
+from speedproof.stats.stated_number import StatedNumber
 from speedproof.util.errors import RecordError
 from speedproof.util.numbers import format_ratio, format_value
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, rule_with, vouch_again, write_example
@@ -107,7 +108,9 @@ def test_where_experiments_disagree_on_a_claim_one_that_is_inconclusive_is_shown
     results = read_results(write_on_hosts(tmp_path, 2, rounds=4))
     file = load_claims(CLAIMS)
     claim = next(claim for claim in file.claims if claim.id == "profiling_training_epoch_ratio")
-    result = judge_claim(claim.model_copy(update={"expected": Expected(low=1.3, high=1.43)}), file, results)
+    result = judge_claim(
+        claim.model_copy(update={"stated": StatedNumber(comparator="between", low="1.31", high="1.42")}), file, results
+    )
     assert (result.verdict, result.measured) == ("inconclusive", pytest.approx(1.48 / 1.08 * 1.02))
     # Of six pairs it would end at e^(0.3349 + 2.571 × 0.01633 / √6) = 1.422: two more pairs, of two runs of a minute each.
     assert result.needed == Needed(pairs=6, minutes=4.0)
@@ -118,7 +121,9 @@ def test_where_two_experiments_contradict_each_other_no_more_pairs_decide(tmp_pa
     file = load_claims(CLAIMS)
     claim = next(claim for claim in file.claims if claim.id == "profiling_training_epoch_ratio")
     # Experiment 1 ends at 1.48 / 1.08 × 1.1 × e^0.0260 = 1.547, experiment 2 begins at 1.48 / 1.08 × 1.2 × e^-0.0260 = 1.602.
-    result = judge_claim(claim.model_copy(update={"expected": Expected(low=1.3, high=1.57)}), file, results)
+    result = judge_claim(
+        claim.model_copy(update={"stated": StatedNumber(comparator="between", low="1.31", high="1.56")}), file, results
+    )
     assert (result.verdict, result.needed) == ("inconclusive", None)
     assert result.by_experiment == {"experiment-1": "reproduced", "experiment-2": "exceeded"}
 

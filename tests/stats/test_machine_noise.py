@@ -89,7 +89,7 @@ def test_noise_that_exceeds_the_effect_comes_first(tmp_path):
         describe_answer(compare_experiments(results, CLAIMS))[0]
         .replace(NARROW, " ")
         .startswith(
-            "No difference shown: runs of one variant differ by 1.0 %, more than the 0.7 % between the variants; other "
+            "Inconclusive: runs of one variant differ by 1.0 %, more than the 0.7 % between the variants; other "
             "programs took 0.8 of 2 cores during the runs; whether "
         )
     )

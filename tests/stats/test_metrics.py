@@ -230,7 +230,12 @@ def test_adding_a_metric_touches_one_place(tmp_path, monkeypatch, better):
     claims = yaml.safe_load(CLAIMS.read_text(encoding="utf-8"))
     claims["claims"] = [
         claims["claims"][0]
-        | {"id": "loss", "unit": "nats", "quantity": {"metric": "final_loss", "variant": "fast"}, "expected": {"low": 3}}
+        | {
+            "id": "loss",
+            "unit": "nats",
+            "quantity": {"metric": "final_loss", "variant": "fast"},
+            "stated": {"comparator": "exactly", "value": "3"},
+        }
     ]
     (tmp_path / "claims.yaml").write_text(yaml.safe_dump(claims, allow_unicode=True), encoding="utf-8")
     write_comparison(compare_experiments(results, tmp_path / "claims.yaml"), results)

@@ -112,7 +112,7 @@ def test_of_one_pair_nothing_is_withheld_but_a_lower_dice_reproduces_nothing(tmp
     comparison = compare(
         tmp_path, 0.15, experiments=1, rounds=1, modes=("timed",), epoch_s=(("baseline", 2.16), ("fast", 1.08))
     )
-    assert find_ratio(comparison).quality.outcome == "not shown" and not find_ratio(comparison).withheld
+    assert find_ratio(comparison).quality.outcome == "not established" and not find_ratio(comparison).withheld
     claim = next(claim for claim in comparison.claims if claim.id == "profiling_training_epoch_ratio")
     assert claim.verdict == "inconclusive"
     assert claim.reason == (
@@ -237,14 +237,14 @@ def test_the_difference_is_paired_by_seed_worked_out_by_hand():
     found = compare_qualities(of_seeds(0.90, 0.92, 0.94, 0.92), of_seeds(0.91, 0.92, 0.93, 0.92))
     assert (found.faster, found.slower) == pytest.approx((0.92, 0.92))
     assert (found.interval.low, found.interval.high) == pytest.approx((-0.0129923, 0.0129923), rel=1e-5)
-    assert quality.judge_quality(found, RULE)[0] == "not shown"
+    assert quality.judge_quality(found, RULE)[0] == "not established"
     assert quality.judge_quality(found, rule_with(margin=0.03))[0] == "no worse"
 
 
 def test_fewer_than_four_seeds_are_no_outcome_however_well_they_agree():
     found = compare_qualities(of_seeds(0.95, 0.94, 0.96), of_seeds(0.95, 0.94, 0.96))
     assert quality.judge_quality(found, RULE) == (
-        "not shown",
+        "not established",
         "Dice 0.950 against 0.950, of 3 seeds; a verdict on quality needs 4",
     )
 
@@ -263,7 +263,7 @@ def test_values_that_are_identical_over_all_seeds_are_shown_as_what_they_are(fas
     found = compare_qualities(of_seeds(*faster), of_seeds(*slower))
     assert found.interval is None
     outcome, reason = quality.judge_quality(found, RULE)
-    assert (outcome, said in reason) == ("not shown", True), reason
+    assert (outcome, said in reason) == ("not established", True), reason
 
 
 def test_a_seed_that_ran_twice_counts_once():
@@ -302,7 +302,7 @@ def test_machines_that_ran_the_same_seeds_are_no_more_certain_than_these_seeds()
 def test_two_machines_are_not_pooled_and_equal_seeds_on_three_are_as_many_as_they_are():
     one, other = (of_seeds(0.91, 0.93), of_seeds(0.93, 0.94)), ([(2, 0.95), (3, 0.92)], [(2, 0.93), (3, 0.94)])
     outcome, reason = quality.judge_quality(pool_qualities([one, other]), RULE)
-    assert (outcome, reason.endswith("of fewer than 3 machines, which are not pooled")) == ("not shown", True), reason
+    assert (outcome, reason.endswith("of fewer than 3 machines, which are not pooled")) == ("not established", True), reason
     again = quality.judge_quality(pool_qualities([one, one, one]), RULE)
     assert again[1].endswith("of 2 seeds; a verdict on quality needs 4")
     assert pool_qualities([one, ([(2, None)], [(2, 0.9)])]) is None
@@ -314,7 +314,12 @@ def test_two_machines_are_not_pooled_and_equal_seeds_on_three_are_as_many_as_the
 def test_a_quality_that_is_better_by_more_than_the_margin_doubts_no_speedup_whatever_its_seeds(tmp_path, faster, proof):
     ratio = find_ratio(compare(tmp_path, GOOD[1], epoch_s=(("baseline", 2.0), ("fast", 1.0)), modes=("timed",)))
     rule = rule_with(judged_above=None)
-    constant = {"outcome": "not shown", "reference_quality": 0.78, "candidate_quality": faster, "difference": faster - 0.78}
+    constant = {
+        "outcome": "not established",
+        "reference_quality": 0.78,
+        "candidate_quality": faster,
+        "difference": faster - 0.78,
+    }
     check = ratio.quality.model_copy(update={**constant, "low": None, "high": None, "constant": ["reference", "candidate"]})
     assert judge_ratio(ratio.model_copy(update={"quality": check}), None, rule) == proof
 
@@ -322,7 +327,7 @@ def test_a_quality_that_is_better_by_more_than_the_margin_doubts_no_speedup_what
 def test_a_variant_that_diverged_is_not_shown_to_be_no_worse(tmp_path):
     comparison = compare(tmp_path, GOOD[1], outcome="not_a_number", modes=("timed",))
     check = find_ratio(comparison).quality
-    assert check.outcome == "not shown"
+    assert check.outcome == "not established"
     assert check.reason.endswith(", of the runs that did not diverge, as 1 run of Fast (profiling) did")
     target = min(RULE.targets)  # which each run passed, that one too before it diverged
     reached = {row.variant: (row.reached, row.runs) for row in comparison.reached if row.target == target}
@@ -335,7 +340,7 @@ def test_a_variant_that_diverged_is_not_shown_to_be_no_worse(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("fast_s", "dice", "proof"), [(1.2, 0.1, "worse quality"), (1.2, GOOD[1], "shown"), (0.8, 0.1, "worse quality")]
+    ("fast_s", "dice", "proof"), [(1.2, 0.1, "worse quality"), (1.2, GOOD[1], "claim holds"), (0.8, 0.1, "worse quality")]
 )
 def test_a_claim_asks_for_the_quality_of_the_variant_that_it_is_about(tmp_path, fast_s, dice, proof):
     """To be half as fast at least is true of a variant that is slower, or faster; not if it learns less."""
@@ -355,7 +360,7 @@ def test_worse_and_no_worse_are_what_the_whole_interval_says(pairs, margin):
     found = compare_qualities(of_seeds(*(one for one, _ in pairs)), of_seeds(*(other for _, other in pairs)))
     outcome = quality.judge_quality(found, Quality(margin=margin))[0]
     if found.interval is None or len(pairs) < 4:
-        assert outcome == "not shown"
+        assert outcome == "not established"
     elif outcome == "no worse":
         assert found.interval.low >= -margin - 1e-9
     elif outcome == "worse":

@@ -40,7 +40,8 @@ def test_each_documented_number_has_variants_that_can_be_measured_or_a_reason(pa
 
 
 def test_a_number_that_cannot_be_measured_needs_a_reason(tmp_path):
-    claim = "{id: one, text: a, source: s, place: p, unit: s, quantity: {missing: ' '}, expected: {low: 1}}"
+    stated = "{comparator: more than, value: '1'}"
+    claim = f"{{id: one, text: a, source: s, place: p, unit: s, quantity: {{missing: ' '}}, stated: {stated}}}"
     source = "{title: t, url: 'https://example.org', hardware: h, gpu: g, profiled: false, epochs: 1}"
     (tmp_path / "claims.yaml").write_text(f"sources: {{s: {source}}}\nclaims: [{claim}]\n")
     with pytest.raises(ConfigError, match=r"claims\.yaml: claims\.0\.quantity.*correct the claim"):

@@ -9,7 +9,7 @@ from speedproof.cli import machine_commands, proof_commands, result_commands, st
 
 app = typer.Typer(
     name="speedproof",
-    help="Proves, or refutes, that one training program is faster than another, on your machine.",
+    help="Tests whether one training program is faster than another, on your machine.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

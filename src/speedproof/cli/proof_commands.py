@@ -195,10 +195,10 @@ def run_prove(
     json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON instead of a table")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing while it runs")] = False,
 ) -> None:
-    """Prove, or refute, that one command is faster than another: `speedproof prove 'python a.py' 'python b.py'`.
+    """Test whether one command is faster than another: `speedproof prove 'python a.py' 'python b.py'`.
 
-    The ratio is the first command's time over the second's. Ends with 0: shown; 1: refuted, or faster only at a worse quality;
-    2: inconclusive, or a declared quality not established; 3: everything else.
+    The ratio is the first command's time over the second's. Ends with 0: faster or slower, or the claim
+    holds; 1: equivalent, the claim fails, or a worse quality; 2: inconclusive, or the quality is not established; 3: an error.
     """
     from speedproof.run.proof.status import Status
 
@@ -240,7 +240,7 @@ def verdict(
 ) -> None:
     """Print what was found in a sentence, how sure that is, all that else was found, and where the report is.
 
-    Of a proof (`speedproof prove`) it ends as that did: 0 shown, 1 refuted, 2 inconclusive.
+    Of a proof (`speedproof prove`) it ends with the same exit status.
     """
     with ending_as_verdict():
         status = _print_verdict(results, json, metrics)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from speedproof.report.claim_phrases import describe_verdict
 from speedproof.report.document import VariantName
 from speedproof.report.headlines import describe_needed, name_interval
 from speedproof.report.objection_phrases import describe_objection, describe_unequal_epochs, describe_whole_process
@@ -22,7 +23,7 @@ _DOES = {
 _OPENINGS: dict[State, list[str]] = {
     "no verdict": ["No verdict yet: "],
     "one pair": ["No verdict, of one pair: "],
-    "no difference shown": ["No difference shown: "],
+    "inconclusive": ["Inconclusive: "],
     "contested": ["Inconclusive: "],
     "equivalent": ["No difference that matters: "],
 }
@@ -77,9 +78,9 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
         case "equivalent":
             margin = format_value(comparison.equivalence_margin, "%")
             return [fast, f" {does} as fast as ", slow, f"{here}, within {margin}{work}."]
-        case "no difference shown":
+        case "inconclusive":
             return [
-                f"No difference shown: {_list_doubts(row, comparison)}whether ",
+                f"Inconclusive: {_list_doubts(row, comparison)}whether ",
                 fast,
                 f" {does} faster or slower than ",
                 slow,
@@ -141,8 +142,11 @@ def describe_documented(main: MainRatio | None) -> str:
     """Return the documented numbers of a ratio, with what became of each; nothing where there are none."""
     if main is None:
         return ""
-    verdicts = "; ".join(dict.fromkeys(f"{claim.documented}: {_say_verdict(claim)}" for claim in main.claims))
-    return f"{verdicts} (on {main.claims[0].hardware}{name_mode(main)})."
+    hardware = dict.fromkeys(claim.hardware for claim in main.claims)
+    own = {claim.id: f" on {claim.hardware}" if len(hardware) > 1 else "" for claim in main.claims}
+    verdicts = "; ".join(dict.fromkeys(f"{claim.documented}{own[claim.id]}: {_say_verdict(claim)}" for claim in main.claims))
+    where = name_mode(main) if len(hardware) > 1 else f" (on {main.claims[0].hardware}{name_mode(main)})"
+    return f"{verdicts}{where}."
 
 
 def describe_alone(comparison: Comparison) -> str:
@@ -168,9 +172,10 @@ def list_judged(comparison: Comparison) -> list[ClaimResult]:
 def describe_outcome(claim: ClaimResult) -> str:
     """Return a documented number beside the measured one, and the outcome."""
     spread = "" if claim.low is None else f", 95 % interval {format_range(claim.low, claim.high, claim.unit)}"
+    needed = f", {describe_needed(claim.needed, claim.scope)}" if claim.needed else ""
     return (
         f"{claim.text}: {claim.documented} on {claim.hardware}; measured {format_value(claim.measured, claim.unit)}{spread} "
-        f"({claim.reason}): {claim.verdict}{f', {describe_needed(claim.needed, claim.scope)}' if claim.needed else ''}."
+        f"({claim.reason}): {describe_verdict(claim)}{needed}."
     )
 
 
@@ -180,7 +185,7 @@ def _say_verdict(claim: ClaimResult) -> str:
     for experiment, verdict in claim.by_experiment.items():
         said.setdefault(verdict, []).append(experiment)
     each = ", ".join(f"{verdict} in {' and '.join(experiments)}" for verdict, experiments in said.items())
-    return f"{claim.verdict}: {each}" if each else claim.verdict
+    return f"{describe_verdict(claim)}: {each}" if each else describe_verdict(claim)
 
 
 def name_mode(main: MainRatio) -> str:

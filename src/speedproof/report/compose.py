@@ -50,10 +50,12 @@ _ABLATION = 30  # stages: a longer one is folded
 PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 _OUTCOMES = Marked(
     "*Reproduced*: the 95 % interval lies in the documented range. *Exceeded*: it lies wholly beyond it, on the better side (a "
-    "shorter time, a higher ratio or share). *Refuted*: wholly beyond it on the other side. *Inconclusive*: neither, or fewer "
-    "than four pairs or runs. *Not comparable*: a time, a memory or an energy on other hardware, a quality or the way to one "
-    "on other data, or a ratio whose faster variant learns less. Numbers that were documented under a profiler are compared "
-    "with runs under one, if there are any."
+    "shorter time, a higher ratio or share). *Not reproduced here*: wholly beyond it on the other side, in these runs' "
+    "conditions. *Inconclusive*: neither, fewer than four pairs or runs, or less than what a source calls possible. *Not "
+    "comparable*: a time, a memory or an energy on other hardware, a quality or the way to one on other data, a total of other "
+    "epochs, or a ratio whose faster variant learns less. A documented range holds what rounds to the printed digits; if these "
+    "do not say how exact a number is, its tolerance stands beside it. Numbers that were documented under a profiler are "
+    "compared with runs under one, if there are any."
 )
 
 
@@ -181,9 +183,7 @@ class _Composer:
                 for text, url, hardware, documented, measured, spread, outcome, letters, reason in claims.rows
             ]
             elements.append(Table(header, rows))
-            elements.append(
-                Text(["An outcome is worth what its conditions leave of it. What differs from the documented measurement:"])
-            )
+            elements.append(Text(["What differs from the documented measurement:"]))
             elements.append(
                 Text(
                     [[Marked(f"**{letter}**"), ": ", condition] for letter, condition in claims.conditions.items()],

@@ -153,7 +153,7 @@ def describe_verdicts(comparison: Comparison) -> str:
         return "No documented number to judge."
     counts = Counter(claim.verdict for claim in comparison.claims)
     parts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _VERDICTS if counts[verdict])
-    worth = "" if comparison.conditions.gpu else " On a processor: neither supports nor refutes what was measured on a GPU."
+    worth = "" if comparison.conditions.gpu else " On a processor: says nothing about what was measured on a GPU."
     return f"Of {len(comparison.claims)} documented numbers: {parts}.{worth}"
 
 
@@ -188,7 +188,7 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
         yield (
             "No GPU: everything ran on a processor. This shows that the workflow works and how its variants compare on a CPU; "
             "it says nothing about a GPU"
-            f"{', and a verdict here neither supports nor refutes a documented number' * bool(evidence.comparison.claims)}."
+            f"{', nor about a documented number' * bool(evidence.comparison.claims)}."
         )
     if conditions.synthetic_data:
         yield (

@@ -14,10 +14,19 @@ from speedproof.report.answer import (
     find_documented,
     name_mode,
 )
+from speedproof.report.claim_phrases import describe_verdict
 from speedproof.report.document import Badge, Fact, FirstScreen, VariantName
 from speedproof.report.explanation import describe_idleness
 from speedproof.report.figures.figure_data import Evidence
-from speedproof.report.forest import CLAIM_TONES, VERDICT_TONES, describe_state, draw_forest, judge_claimed, list_bounds
+from speedproof.report.forest import (
+    CLAIM_TONES,
+    VERDICT_TONES,
+    describe_claimed,
+    describe_state,
+    draw_forest,
+    judge_claimed,
+    list_bounds,
+)
 from speedproof.report.objection_phrases import describe_objection
 from speedproof.report.scope import describe_attempt, warn_of_machines
 from speedproof.results.asked import Claim
@@ -85,7 +94,7 @@ def _list_badges(mains: Sequence[MainRatio]) -> list[Badge]:
 
 
 def _badge_claim(claim: ClaimResult, mode: str = "") -> Badge:
-    return Badge(f"documented {claim.documented}{mode}: {claim.verdict}", VERDICT_TONES.get(claim.verdict, "open"))
+    return Badge(f"documented {claim.documented}{mode}: {describe_verdict(claim)}", VERDICT_TONES.get(claim.verdict, "open"))
 
 
 def _judge_claim(main: MainRatio, evidence: Evidence) -> tuple[Claim | None, list[str], list[Badge]]:
@@ -95,22 +104,23 @@ def _judge_claim(main: MainRatio, evidence: Evidence) -> tuple[Claim | None, lis
         return None, [], []
     claim, outcome = found
     row, centre = main.row, main.row.centre if isinstance(main.row, Ratio) else 1.0
-    decided = outcome in ("shown", "refuted") and not warn_of_machines(row, centre)  # else its own sentence warns
+    decided = outcome in ("claim holds", "claim fails") and not warn_of_machines(row, centre)  # else its own sentence warns
     near = warn_of_machines(row, centre, claim.value) if decided else ""
-    return claim, [f"Claimed {claim.text}: {outcome}{near}. "], [Badge(f"claim {claim.text}: {outcome}", CLAIM_TONES[outcome])]
+    words = describe_claimed(outcome)
+    return claim, [f"Claim {claim.text}: {words}{near}. "], [Badge(f"claim {claim.text}: {words}", CLAIM_TONES[outcome])]
 
 
 def _list_doubts(main: MainRatio, evidence: Evidence) -> list[Badge]:
     """Return what a proof without a claim leaves open of a speedup that is shown: the quality that it was to keep."""
     asked, quality = evidence.asked, main.row.quality if isinstance(main.row, Ratio) else None
-    doubted = asked is not None and asked.margin is not None and quality is not None and quality.outcome == "not shown"
+    doubted = asked is not None and asked.margin is not None and quality is not None and quality.outcome == "not established"
     return [Badge("quality not established", "open")] if doubted and main.state == "shown" else []
 
 
 def _list_conditions(main: MainRatio, comparison: Comparison) -> list[Fact]:
     """Return what else a reader must know of the main ratio."""
     objections = main.row.objections if isinstance(main.row, Ratio) else []
-    leading = list_leading(objections, main.state == "no difference shown")
+    leading = list_leading(objections, main.state == "inconclusive")
     conditions = [capitalize(describe_objection(one, comparison.variants)) for one in objections if one not in leading]
     return [Fact("But", f"{'. '.join(conditions)}.", warns=True)] if conditions else []
 
@@ -155,7 +165,7 @@ def _describe_quality(main: MainRatio, comparison: Comparison, claim: Claim | No
             f"{capitalize(rule.title)} {first} of {names[0]}, {second} of {names[1]}; not judged, since no margin was declared."
         )
         return Fact("Quality", said, warns=True)
-    outcome = "not established" if check.outcome == "not shown" else check.outcome
+    outcome = check.outcome
     of = "" if claim is None else f", of {comparison.variants[name_judged(row, claim)]}"
     return Fact("Quality", f"{capitalize(outcome)}{of}: {check.reason}.", warns=outcome != "no worse")
 

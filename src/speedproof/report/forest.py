@@ -23,15 +23,25 @@ _APART = 24.0  # percent of the axis that ticks are apart: on a page it is some 
 
 _TONES: dict[State, Tone] = {"shown": "good", "equivalent": "plain", "withheld": "bad"}
 CLAIM_TONES: dict[Proof, Tone] = {
-    "shown": "good", "refuted": "bad", "inconclusive": "open", "worse quality": "bad", "quality not shown": "open",
-}  # fmt: skip
-VERDICT_TONES: dict[str, Tone] = {"reproduced": "good", "exceeded": "good", "refuted": "bad", "inconclusive": "open"}
+    "claim holds": "good",
+    "claim fails": "bad",
+    "inconclusive": "open",
+    "worse quality": "bad",
+    "quality not established": "open",
+}
+_CLAIM_WORDS: dict[Proof, str] = {"claim holds": "holds", "claim fails": "fails"}  # after the claim itself
+VERDICT_TONES: dict[str, Tone] = {
+    "reproduced": "good",
+    "exceeded": "good",
+    "not reproduced here": "bad",
+    "inconclusive": "open",
+}
 
 
 def describe_state(main: MainRatio) -> Badge:
     """Return what is known of a ratio, in a word or two."""
     if main.state == "shown" and isinstance(main.row, Ratio) and main.row.unequal:
-        return Badge("shown, of unequal work", "open")
+        return Badge(f"{'faster' if main.interval[0] >= 1 else 'slower'}, of unequal work", "open")
     if main.state == "withheld":
         return Badge("withheld: worse quality", "bad")
     if main.state == "contested":
@@ -42,7 +52,7 @@ def describe_state(main: MainRatio) -> Badge:
         more = main.interval[0] >= 1
         match main.row:
             case Ratio():
-                return Badge("speedup shown" if more else "slowdown shown", "good" if more else "bad")
+                return Badge("faster" if more else "slower", "good" if more else "bad")
             case Scaling():
                 return Badge("no loss shown" if more else "loss shown", "good" if more else "open")
             case ContainerCost():
@@ -56,6 +66,11 @@ def judge_claimed(row: object, asked: Asked | None, rule: Quality) -> tuple[Clai
         return None
     of_it = (row.metric, row.mode, row.target) == (asked.metric, "timed", None)
     return (asked.claim, judge_ratio(row, asked.claim, rule)) if of_it else None
+
+
+def describe_claimed(outcome: Proof) -> str:
+    """Return what became of a claim, as it stands behind it."""
+    return _CLAIM_WORDS.get(outcome, outcome)
 
 
 def list_bounds(claim: Claim | None, main: MainRatio) -> list[float]:
@@ -129,7 +144,7 @@ def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float]
     elif isinstance(row, NoiseFloor):
         said = Badge("noise", "plain")
     if claimed:
-        said = Badge(f"claim {claimed[1]}", CLAIM_TONES[claimed[1]])
+        said = Badge(f"claim {describe_claimed(claimed[1])}", CLAIM_TONES[claimed[1]])
     return ForestRow(
         what=f"{name_place(what, row, comparison)}{target}"
         if len(comparison.experiments) > 1 and row.experiment

@@ -123,7 +123,7 @@ def _describe_speedup(ratio: Ratio, comparison: Comparison) -> str:
     evidence = describe_evidence(ratio, turned)
     if ratio.withheld and ratio.quality is not None:
         return f"{what}: a speedup of {faster} over {slower} {place} is withheld: {ratio.quality.reason} ({evidence})."
-    if ratio.quality is not None and (ratio.worse or (ratio.quality.outcome == "not shown" and ratio.claimed)):
+    if ratio.quality is not None and (ratio.worse or (ratio.quality.outcome == "not established" and ratio.claimed)):
         evidence = f"{evidence}; {ratio.quality.reason}"
     if ratio.work is not None and ratio.unequal:
         evidence = f"{evidence}; {ratio.work.reason}"
@@ -133,7 +133,7 @@ def _describe_speedup(ratio: Ratio, comparison: Comparison) -> str:
     if ratio.outcome == "no verdict":
         return f"{what}: no verdict on {faster} and {slower} {place}: {_format(ratio, turned)[0]} ({evidence})."
     if ratio.low is not None and not ratio.claimed:
-        return f"{what}: no difference shown between {faster} and {slower} {place} ({evidence})."
+        return f"{what}: inconclusive between {faster} and {slower} {place} ({evidence})."
     # A proof's may be a reported one; those of workloads have names of their own, which take no article.
     what_quality = comparison.quality.title if comparison.quality.name == Quality().name else "quality"
     equal = f", at a {what_quality} no worse" if ratio.quality is not None and ratio.quality.outcome == "no worse" else ""
@@ -156,7 +156,7 @@ def _tabulate_pair(ratios: list[Ratio], metrics: list[str], comparison: Comparis
 
 def _describe_cell(ratio: Ratio, turned: bool) -> str:
     value, interval = _format(ratio, turned)
-    said = ratio.quality is not None and (ratio.worse or (ratio.quality.outcome == "not shown" and ratio.claimed))
+    said = ratio.quality is not None and (ratio.worse or (ratio.quality.outcome == "not established" and ratio.claimed))
     worse = f"; {ratio.quality.reason}" if said and ratio.quality is not None else ""
     if ratio.low is None:
         text = f"no verdict of {'one pair' if ratio.pairs == 1 else format_count(ratio.pairs, 'pair')} ({value}){worse}"
@@ -167,7 +167,7 @@ def _describe_cell(ratio: Ratio, turned: bool) -> str:
     elif ratio.outcome == "equivalent":
         text = f"equivalent ({interval})"
     elif not ratio.claimed:
-        text = f"no difference shown ({interval}){worse}"
+        text = f"inconclusive ({interval}){worse}"
     else:
         text = f"{value} ({interval}){worse}"
     return text if ratio.target is None else f"{ratio.target:g}: {text}"
@@ -189,4 +189,4 @@ def _describe_unreached(comparison: Comparison) -> list[str]:
 
 def describe_unclaimed(outcome: str) -> str:
     """Return what is said of a ratio by which no variant is shown to be faster."""
-    return {"no verdict": "too few pairs for a verdict", "equivalent": "equivalent"}.get(outcome, "no difference shown")
+    return {"no verdict": "too few pairs for a verdict", "equivalent": "equivalent"}.get(outcome, "inconclusive")

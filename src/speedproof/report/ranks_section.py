@@ -101,7 +101,7 @@ def _describe_efficiency(scaling: Scaling) -> tuple[str, str]:
     """Return the efficiency and its interval, and that it shows no difference where it holds 1."""
     value, interval = format_ratio(scaling.efficiency, scaling.low, scaling.high)
     holds_one = scaling.low is not None and scaling.high is not None and scaling.low <= 1 <= scaling.high
-    return value, f"{interval}: no difference shown" if holds_one else interval
+    return value, f"{interval}: inconclusive" if holds_one else interval
 
 
 def _describe_scaling(scaling: Scaling) -> str:

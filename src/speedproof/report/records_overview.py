@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from speedproof.report.answer import list_judged
+from speedproof.report.claim_phrases import describe_statement, describe_verdict
 from speedproof.report.headlines import name_case
 from speedproof.report.markdown import escape_markdown
 from speedproof.report.scope import SHARED_MACHINE
@@ -102,9 +103,9 @@ def _describe_case(claim: ClaimResult, device: str, where: str) -> list[str]:
     lacking = claim.reason.partition("; ")[2]  # what keeps it from more, as that a verdict needs more pairs
     return [
         f"[{escape_markdown(claim.text)}]({claim.url})",
-        f"{escape_markdown(claim.documented)}, {escape_markdown(claim.hardware)}",
+        f"{escape_markdown(describe_statement(claim))}, {escape_markdown(claim.hardware)}",
         f"{measured}, {escape_markdown(device)}{f', {SHARED_MACHINE}' if claim.runs_beside else ''}",
-        f"{claim.verdict}: {lacking}" if lacking else claim.verdict,
+        f"{describe_verdict(claim)}: {lacking}" if lacking else describe_verdict(claim),
         where,
     ]
 

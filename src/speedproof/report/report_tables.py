@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from speedproof.report.claim_phrases import describe_statement, describe_verdict
 from speedproof.report.document import Row
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.headlines import describe_needed, describe_unclaimed
@@ -336,10 +337,10 @@ def _describe_claim(claim: ClaimResult, letters: dict[str, str]) -> Row:
         claim.text,
         claim.url,
         claim.hardware,
-        claim.documented,
+        describe_statement(claim),
         format_value(claim.measured, claim.unit),
         format_range(claim.low, claim.high, claim.unit),
-        claim.verdict,
+        describe_verdict(claim),
         " ".join(sorted((letters[condition] for condition in claim.conditions), key=lambda letter: (len(letter), letter))),
         f"{claim.reason}; {describe_needed(claim.needed, claim.scope)}" if claim.needed else claim.reason,
     ]

@@ -25,12 +25,12 @@ class Claim(BaseModel):
         """Return it in short."""
         return f"{'≤' if self.low is None else '≥'} {self.value:g}×"
 
-    def judge(self, low: float, high: float) -> Literal["shown", "refuted", "inconclusive"]:
+    def judge(self, low: float, high: float) -> Literal["claim holds", "claim fails", "inconclusive"]:
         """Return what the interval [low, high] of the ratio says of it."""
         least, most = (0.0 if self.low is None else self.low), (float("inf") if self.high is None else self.high)
         if least <= low and high <= most:
-            return "shown"
-        return "refuted" if high < least or low > most else "inconclusive"
+            return "claim holds"
+        return "claim fails" if high < least or low > most else "inconclusive"
 
 
 class Asked(BaseModel):

@@ -15,8 +15,8 @@ from speedproof.util.numbers import Unit
 
 COMPARISON_FILE = "comparison.json"
 
-QualityOutcome = Literal["no worse", "worse", "not shown", "not judged"]
-ClaimVerdict = Literal["reproduced", "exceeded", "refuted", "inconclusive", "not comparable", "not measured"]
+QualityOutcome = Literal["no worse", "worse", "not established", "not judged"]
+ClaimVerdict = Literal["reproduced", "exceeded", "not reproduced here", "inconclusive", "not comparable", "not measured"]
 # Of two variants: the candidate's outcome for a time, the reference's for a rate.
 Outcome = Literal["faster", "slower", "equivalent", "inconclusive", "no verdict"]
 # here: one experiment on one machine; model: three or more machines with one model of GPU.
@@ -405,7 +405,9 @@ class ClaimResult(_Row):
 
     id: str
     text: str
+    subject: str = Field("", description="The source's programs that it is about; not there if the claims do not name them")
     source: str
+    date: str | None = Field(None, description="When the source first stated it; not there if that is not known")
     url: str
     hardware: str
     unit: Unit
@@ -429,15 +431,16 @@ class ClaimResult(_Row):
     @model_serializer(mode="wrap")
     def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         plain: dict[str, Any] = serialize(self)
-        if not self.runs_beside:  # as in comparisons that were written before there was this field
-            plain.pop("runs_beside", None)
+        for name in ("subject", "date", "runs_beside"):
+            if not getattr(self, name):  # as in comparisons that were written before there was this field
+                plain.pop(name, None)
         return plain
 
 
 class Comparison(_Row):
     """`comparison.json`."""
 
-    schema_version: Literal[5] = 5
+    schema_version: Literal[6] = 6
     experiments: list[str]
     made_of: dict[RelativePath, str] = Field(
         {}, description="SHA-256 of each experiment.json, summary.json and ranks.json; versions before did not say"

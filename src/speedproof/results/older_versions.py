@@ -26,6 +26,10 @@ CLAIM_KEYS = {
     "denominator": "candidate",
 }
 
+STATED_KEYS = {
+    "expected": '`stated`, with a `comparator` and the printed digits in quotes: {comparator: more than, value: "50"}',
+}
+
 # Columns of `epochs.csv`.
 RENAMED_EPOCH_COLUMNS = {"dice_foreground": "quality", "dice_with_background": "quality_with_background"}
 
@@ -95,6 +99,34 @@ def _verdict_of_3(verdict: OlderValues) -> OlderValues:
     return verdict | {"candidates": candidates, "trust_reported": None, "schema_version": 4}
 
 
+def _verdict_of_4(verdict: OlderValues) -> OlderValues:
+    """Name the outcomes of a claim as such; without one, a command is faster, slower or equivalent."""
+    claimed, candidates = verdict.get("claim") is not None, verdict.get("candidates", [])
+    if not isinstance(candidates, list):
+        return verdict | {"schema_version": 5}  # refused where it is read
+    converted = [_candidate_of_4(one, claimed) if isinstance(one, dict) else one for one in candidates]
+    before = verdict.get("outcome")
+    same = {
+        now["outcome"]
+        for one, now in zip(candidates, converted, strict=True)
+        if isinstance(one, dict) and one.get("outcome") == before
+    }
+    outcome = max(same, key=lambda name: name == "slower", default=before)
+    return verdict | {"outcome": outcome, "candidates": converted, "schema_version": 5}
+
+
+def _candidate_of_4(candidate: OlderValues, claimed: bool) -> OlderValues:
+    ratio = candidate.get("ratio")
+    compared = "slower" if isinstance(ratio, int | float) and ratio < 1 else "faster"
+    outcomes = {
+        "shown": "claim holds" if claimed else compared,
+        "refuted": "claim fails" if claimed else "equivalent",
+        "quality not shown": "quality not established",
+    }
+    outcome, quality = candidate.get("outcome"), candidate.get("quality")
+    return candidate | {"outcome": outcomes.get(str(outcome), outcome), "quality": _OUTCOMES_OF_5.get(str(quality), quality)}
+
+
 def _verdict_of_2(verdict: OlderValues) -> OlderValues:
     renamed: OlderValues = _rename_all(verdict, _VERDICT_KEYS)
     return renamed | {"schema_version": 3}
@@ -121,20 +153,41 @@ _OUTCOMES = {"same": "equivalent", "undecided": "inconclusive"}
 def _rename_all(value: Any, names: dict[str, str]) -> Any:
     """Rename keys at any depth, and the outcomes that are called otherwise now."""
     if isinstance(value, dict):
-        renamed = {names.get(key, key): _rename_all(inner, names) for key, inner in value.items()}
-        for key in renamed.keys() & {"outcome", "verdict"}:
-            renamed[key] = _OUTCOMES.get(str(renamed[key]), renamed[key])
-        return renamed
+        renamed = {key: _rename_all(inner, names) for key, inner in _rename(value, names).items()}
+        return renamed | _rename_own_outcomes(renamed, _OUTCOMES)
     return [_rename_all(inner, names) for inner in value] if isinstance(value, list) else value
+
+
+def _rename_outcomes(value: Any, outcomes: dict[str, str]) -> Any:
+    """Rename outcomes at any depth."""
+    if isinstance(value, dict):
+        renamed = {key: _rename_outcomes(inner, outcomes) for key, inner in value.items()}
+        return renamed | _rename_own_outcomes(renamed, outcomes)
+    return [_rename_outcomes(inner, outcomes) for inner in value] if isinstance(value, list) else value
+
+
+def _rename_own_outcomes(row: OlderValues, outcomes: dict[str, str]) -> OlderValues:
+    """Return the outcomes that a row holds, in the words of `outcomes`."""
+    renamed: OlderValues = {key: outcomes.get(str(row[key]), row[key]) for key in row.keys() & {"outcome", "verdict"}}
+    if isinstance(by := row.get("by_experiment"), dict):
+        renamed["by_experiment"] = {name: outcomes.get(str(verdict), verdict) for name, verdict in by.items()}
+    return renamed
 
 
 def _comparison_of_4(comparison: OlderValues) -> OlderValues:
     made_of = comparison.get("made_of", {})
     renamed: OlderValues = _rename_all(comparison | {"made_of": {}}, _COMPARISON_KEYS)
-    for claim in renamed.get("claims", []):
-        if isinstance(claim, dict) and isinstance(by := claim.get("by_experiment"), dict):
-            claim["by_experiment"] = {name: _OUTCOMES.get(str(verdict), verdict) for name, verdict in by.items()}
     return renamed | {"made_of": made_of, "schema_version": 5}
+
+
+_OUTCOMES_OF_5 = {"refuted": "not reproduced here", "not shown": "not established"}
+
+
+def _comparison_of_5(comparison: OlderValues) -> OlderValues:
+    """Rename the outcomes of documented numbers and of qualities."""
+    made_of = comparison.get("made_of", {})
+    renamed: OlderValues = _rename_outcomes(comparison | {"made_of": {}}, _OUTCOMES_OF_5)
+    return renamed | {"made_of": made_of, "schema_version": 6}
 
 
 def _summary_of_2(summary: OlderValues) -> OlderValues:
@@ -158,10 +211,12 @@ _CONVERTERS: dict[tuple[str, int], Callable[[OlderValues], OlderValues]] = {
     ("Experiment", 2): _experiment_of_2,
     ("Plan", 2): _experiment_of_2,
     ("Comparison", 4): _comparison_of_4,
+    ("Comparison", 5): _comparison_of_5,
     ("Summary", 2): _summary_of_2,
     ("Verdict", 1): _verdict_of_2,
     ("Verdict", 2): _verdict_of_2,
     ("Verdict", 3): _verdict_of_3,
+    ("Verdict", 4): _verdict_of_4,
 }
 
 

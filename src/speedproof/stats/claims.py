@@ -2,14 +2,22 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from speedproof.results.comparison import ClaimResult, ClaimVerdict, DocumentedRatio, Measured, Needed, Ratio
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.quality import Better
 from speedproof.results.run_record import Mode
-from speedproof.stats.claims_file import ClaimsFile, DocumentedClaim, Expected, Level, Source, Speedup, Unmeasurable
-from speedproof.stats.comparability import differing_conditions, pair_runs
+from speedproof.stats.claim_conditions import describe_bottleneck, list_conditions
+from speedproof.stats.claims_file import (
+    ClaimsFile,
+    DocumentedClaim,
+    Level,
+    Source,
+    Speedup,
+    Unmeasurable,
+    list_claimed_variants,
+)
+from speedproof.stats.comparability import pair_runs
 from speedproof.stats.estimates import LEAST_PAIRS, Interval
 from speedproof.stats.measurements import (
     estimate_needed,
@@ -18,16 +26,15 @@ from speedproof.stats.measurements import (
     measure_pairs,
     measure_ratio,
 )
-from speedproof.stats.metrics import METRICS, all_epochs_s, counts_warm_up, epochs_to_quality, measure_run
+from speedproof.stats.metrics import METRICS, all_epochs_s, epochs_to_quality, measure_run
 from speedproof.stats.outcomes import judge_interval
 from speedproof.util.numbers import Unit, format_count, format_range, format_value
-from speedproof.util.text import write_setting
 
 # In which modes a claim is looked for, the likest first. Numbers that were documented under a profiler are compared
 # with runs under a profiler.
 _MODES: dict[bool, list[Mode]] = {True: ["documented", "profiled", "timed"], False: ["timed"]}
-_PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 
+_POSSIBLE = "the source says that as much is possible, which less does not contradict"
 _MACHINES_UNITS = {"s", "/s", "J", "MiB"}  # of what a machine takes; any other is of what was learnt of the data
 
 
@@ -43,7 +50,8 @@ def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> C
             break
     else:
         return _explain_absence(claim, file, results)
-    judged = [_judge_sample(claim, row, results) for row in found]
+    bounds = file.list_bounds(claim)
+    judged = [_judge_sample(claim, row, bounds) for row in found]
     enough = [row for row in judged if _count(row[0]) >= LEAST_PAIRS]
     disagree = len({verdict for _, verdict, _ in enough}) > 1
     # If experiments disagree, an inconclusive one is shown, with what would decide it: no number of pairs decides between two
@@ -58,11 +66,10 @@ def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> C
     if len(judged) > 1:
         each = (f"{row.experiment} {_describe_interval(row, claim.unit)}: {own}" for row, own, _ in judged)
         reasons.append(f"each experiment by itself, of which {shown.experiment} is shown: {', '.join(each)}")
-    runs = [run for name in _variants(claim.quantity) for run in results.select(name, mode)]
-    conditions = list_conditions(file, source, runs, mode, shown.metric)
+    runs = [run for name in list_claimed_variants(claim.quantity) for run in results.select(name, mode)]
     if gate := _find_gate(claim.quantity, file, source, runs):
         verdict, reasons, by_experiment = "not comparable", [*reasons[:1], gate], {}
-    return _result(claim, source).model_copy(
+    return _result(claim, file).model_copy(
         update={
             "measured": shown.centre,
             "low": shown.low,
@@ -70,30 +77,49 @@ def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> C
             "scope": shown.scope,
             "runs_beside": shown.runs_beside,
             "counted": _count(shown),
-            "ratio": _document_ratio(claim, shown),
-            "needed": _estimate_needed(claim, shown, results) if verdict == "inconclusive" and not contradict else None,
+            "ratio": _document_ratio(bounds, shown),
+            "needed": _estimate_needed(claim, bounds, shown, results) if verdict == "inconclusive" and not contradict else None,
             "verdict": verdict,
             "by_experiment": by_experiment,
-            "conditions": conditions,
+            "conditions": [
+                *list_conditions(file, source, runs, mode, shown.metric),
+                *_describe_limits_of_ratio(claim.quantity, results),
+            ],
             "reason": "; ".join(reasons),
             "origin": shown.origin,
         }
     )
 
 
+def _describe_limits_of_ratio(quantity: Level | Speedup | Unmeasurable, results: Results) -> list[str]:
+    """Return how busy the GPUs were, of a ratio of times: that of a busy one and an idle one is not of the GPU alone."""
+    if not isinstance(quantity, Speedup) or METRICS[quantity.metric].unit not in ("s", "/s"):
+        return []
+    return describe_bottleneck(list_claimed_variants(quantity), results)
+
+
 def _judge_sample(
-    claim: DocumentedClaim, found: Measured | Ratio, results: Results
+    claim: DocumentedClaim, found: Measured | Ratio, bounds: tuple[float, float]
 ) -> tuple[Measured | Ratio, ClaimVerdict, list[str]]:
     """Return what one sample's interval says of a claim, and why it says nothing."""
     if isinstance(found, Ratio) and found.worse and found.quality is not None:
         return found, "not comparable", [f"withheld: {found.quality.reason}"]
     reasons = []
-    if isinstance(found, Ratio) and found.quality is not None and found.quality.outcome == "not shown":
+    if isinstance(found, Ratio) and found.quality is not None and found.quality.outcome == "not established":
         reasons.append(found.quality.reason)
     if found.low is None or found.high is None or _count(found) < LEAST_PAIRS:
         least = f"a verdict needs {LEAST_PAIRS} {_counted(found)}s"
         return found, "inconclusive", [least, *reasons]
-    return found, judge_interval(Interval(found.low, found.high), claim.expected.bounds(), _better(claim.quantity)), reasons
+    verdict = _judge_stated(claim, Interval(found.low, found.high), bounds)
+    if claim.stated.comparator == "up to" and verdict == "inconclusive":
+        reasons.insert(0, _POSSIBLE)
+    return found, verdict, reasons
+
+
+def _judge_stated(claim: DocumentedClaim, interval: Interval, bounds: tuple[float, float]) -> ClaimVerdict:
+    """Return what an interval says of a claim: less than what a source calls possible does not contradict it."""
+    verdict = judge_interval(interval, bounds, _better(claim.quantity))
+    return "inconclusive" if claim.stated.comparator == "up to" and verdict == "not reproduced here" else verdict
 
 
 def _better(quantity: Level | Speedup | Unmeasurable) -> Better:
@@ -139,51 +165,17 @@ def _describe_interval(found: Measured | Ratio, unit: Unit) -> str:
     return f"{format_value(found.centre, unit)}{interval}"
 
 
-def _estimate_needed(claim: DocumentedClaim, shown: Measured | Ratio, results: Results) -> Needed | None:
+def _estimate_needed(
+    claim: DocumentedClaim, bounds: tuple[float, float], shown: Measured | Ratio, results: Results
+) -> Needed | None:
     """Return how many pairs of runs would decide a claim on a ratio; None of a level, or where no number would."""
     if not isinstance(shown, Ratio) or shown.worse:
         return None
     pairs = pair_runs(results.select(shown.reference, shown.mode), results.select(shown.candidate, shown.mode))
     for found in measure_pairs(pairs, shown.metric, shown.target):
         if found.sample.experiment == shown.experiment:
-            return estimate_needed(found, lambda interval: judge_interval(interval, claim.expected.bounds()) != "inconclusive")
+            return estimate_needed(found, lambda interval: _judge_stated(claim, interval, bounds) != "inconclusive")
     return None
-
-
-def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], mode: Mode, metric: str) -> list[str]:
-    """Return what differs between how a source measured a metric and how these runs did; at least one run."""
-    run, conditions = runs[0].run, runs[0].run.conditions
-    differences = []
-    if conditions.gpu is None:
-        differences.append(f"{conditions.device_name()} instead of {source.hardware}")
-    elif not source.is_of(conditions.gpu.name):
-        host = f"{conditions.cpu}, {format_count(conditions.cores, 'core')}"
-        differences.append(f"{conditions.gpu.name} ({host}) instead of {source.hardware}")
-    if conditions.synthetic_data:
-        differences.append(f"synthetic data ({conditions.dataset_name}) instead of {file.dataset}")
-    elif file.dataset and conditions.dataset_name != file.dataset:
-        differences.append(f"dataset {conditions.dataset_name} instead of {file.dataset}")
-    differences += _changed("workload", file.workload | source.workload, run.workload)
-    for name, techniques in {run.run.variant: run.run.techniques for run in runs}.items():
-        differences += _changed(name, file.variants.get(name, {}), techniques)
-    counts = {run.run.variant: run.run.epochs for run in runs}
-    differences += [
-        f"{epochs} epochs{f' of {name}' if len(set(counts.values())) > 1 else ''} instead of {source.epochs}"
-        for epochs, name in {epochs: name for name, epochs in counts.items()}.items()
-        if epochs != source.epochs
-    ]
-    warm = {run.run.variant for run in runs if counts_warm_up(run, metric)}
-    if warm and warm < counts.keys():
-        differences.append(f"the first epoch, which warms up, counts in {', '.join(sorted(warm))} alone")
-    differences.append(_describe_software(file, source, conditions.packages))
-    if source.profiled:
-        differences += _profiling_differences(run.profiler, mode)
-    if beside := sum(other.had_company for other in runs):
-        differences.append(f"another experiment shared the machine with {beside} of {format_count(len(runs), 'run')}")
-    others = dict.fromkeys(key for other in runs for key in differing_conditions(conditions, other.run.conditions))
-    if others:
-        differences.append(f"measured under more than one {', '.join(others)}")
-    return differences
 
 
 def _measure(quantity: Level | Speedup | Unmeasurable, results: Results, mode: Mode) -> Sequence[Measured | Ratio]:
@@ -196,38 +188,35 @@ def _measure(quantity: Level | Speedup | Unmeasurable, results: Results, mode: M
             return []
 
 
-def _variants(quantity: Level | Speedup | Unmeasurable) -> list[str]:
-    match quantity:
-        case Level():
-            return [quantity.variant]
-        case Speedup():
-            return [quantity.reference, quantity.candidate]
-        case Unmeasurable():
-            return []
-
-
 def _explain_absence(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> ClaimResult:
     """Say why there is no number: nothing ran or could be paired, or runs did not reach the quality."""
     source = file.sources[claim.source]
     if isinstance(claim.quantity, Unmeasurable):
-        return _result(claim, source, reason=claim.quantity.missing)
+        return _result(claim, file, reason=claim.quantity.missing)
     quantity = claim.quantity
-    absent = [name for name in _variants(quantity) if not any(results.select(name, mode) for mode in _MODES[source.profiled])]
+    absent = [
+        name
+        for name in list_claimed_variants(quantity)
+        if not any(results.select(name, mode) for mode in _MODES[source.profiled])
+    ]
     if absent:
-        return _result(claim, source, reason=f"no completed run of {' and '.join(absent)}")
+        return _result(claim, file, reason=f"no completed run of {' and '.join(absent)}")
     runs = _list_counted(quantity, results, _MODES[source.profiled])
     if isinstance(quantity, Speedup):
         if not runs:
-            return _result(claim, source, reason=_explain_unpaired(quantity, results))
+            return _result(claim, file, reason=_explain_unpaired(quantity, results))
         found = [
             row
             for mode in _MODES[source.profiled]
             for row in list_incomparable(results, quantity.reference, quantity.candidate, mode)
         ]
         if found:
-            return _result(claim, source, reason=f"not comparable in {found[0].experiment}: {'; '.join(found[0].differences)}")
+            return _result(claim, file, reason=f"not comparable in {found[0].experiment}: {'; '.join(found[0].differences)}")
     diverged = [
-        run for name in _variants(quantity) for mode in _MODES[source.profiled] for run in results.select_diverged(name, mode)
+        run
+        for name in list_claimed_variants(quantity)
+        for mode in _MODES[source.profiled]
+        for run in results.select_diverged(name, mode)
     ]
     short = [] if quantity.target is None else [run for run in runs if epochs_to_quality(run, quantity.target) is None]
     if not short and (quantity.target is None or not diverged):
@@ -235,27 +224,30 @@ def _explain_absence(claim: DocumentedClaim, file: ClaimsFile, results: Results)
         some = f" in {len(lacking)} of {len(runs)} runs" if len(lacking) < len(runs) else ""
         metric = METRICS[quantity.metric]
         why = f": {metric.absence}" if metric.absence else ""
-        return _result(claim, source, reason=f"no value of {metric.note(results.quality).title}{some}{why}")
+        return _result(claim, file, reason=f"no value of {metric.note(results.quality).title}{some}{why}")
     epochs = min(run.run.epochs for run in short or runs)
     reason = f"{results.quality.title} {quantity.target:g} was not reached by every run in {epochs} epochs"
     reason += f", and {format_count(len(diverged), 'run')} diverged" if diverged else ""
     if epochs < source.epochs:
-        return _result(claim, source, reason=f"{reason}, and the source trained {source.epochs}")
+        return _result(claim, file, reason=f"{reason}, and the source trained {source.epochs}")
     conditions = list_conditions(file, source, runs, runs[0].run.mode, quantity.metric)
     on_other_data = runs[0].run.conditions.synthetic_data or runs[0].run.conditions.dataset_name != file.dataset
-    missed = not diverged and _is_missed(claim.expected, quantity, runs, short)
-    verdict: ClaimVerdict = "not comparable" if on_other_data else "refuted" if missed else "inconclusive"
-    return _result(claim, source, verdict=verdict, reason=reason, conditions=conditions)
+    only_possible = claim.stated.comparator == "up to"
+    missed = not diverged and not only_possible and _is_missed(file.list_bounds(claim), quantity, runs, short)
+    verdict: ClaimVerdict = "not comparable" if on_other_data else "not reproduced here" if missed else "inconclusive"
+    return _result(claim, file, verdict=verdict, reason=reason, conditions=conditions)
 
 
-def _is_missed(expected: Expected, quantity: Level | Speedup, runs: list[MeasuredRun], short: list[MeasuredRun]) -> bool:
-    """Return whether a documented way to a quality is refuted by the runs that fell `short` of it: by four or more, and all.
+def _is_missed(
+    bounds: tuple[float, float], quantity: Level | Speedup, runs: list[MeasuredRun], short: list[MeasuredRun]
+) -> bool:
+    """Return whether a documented way to a quality is missed by the runs that fell `short` of it: four or more, and all.
 
-    Each took less than its way would have taken. So a level is refuted where no run reached the quality, and none could have
-    within the documented range; a ratio, if its candidate never did, its reference always, and each pair's ratio is below the
-    range even so. If some runs reached it, or the reference fell short, the number may be anything.
+    Each took less than its way would have taken. So a level is missed if no run reached the quality, and none could have within
+    the documented range; a ratio, if its candidate never did, its reference always, and each pair's ratio is below the range
+    even so. If some runs reached it, or the reference fell short, the number may be anything.
     """
-    low, high = expected.bounds()
+    low, high = bounds
     if isinstance(quantity, Level):
         return len(short) == len(runs) >= LEAST_PAIRS and all(_way_at_least(run, quantity.metric) > high for run in runs)
     above, below = ([run for run in runs if run.run.variant == name] for name in (quantity.reference, quantity.candidate))
@@ -286,7 +278,7 @@ def _list_counted(quantity: Level | Speedup, results: Results, modes: list[Mode]
 
 def _explain_unpaired(quantity: Speedup, results: Results) -> str:
     """Return why two variants that ran have no pair of runs, of which a ratio is formed."""
-    names = _variants(quantity)
+    names = list_claimed_variants(quantity)
     one, other = ({run.experiment for run in results.runs if run.run.variant == name} for name in names)
     if not one & other:
         return f"{' and '.join(names)} never ran in the same experiment, inside of which a ratio is formed"
@@ -295,19 +287,22 @@ def _explain_unpaired(quantity: Speedup, results: Results) -> str:
 
 def _result(
     claim: DocumentedClaim,
-    source: Source,
+    file: ClaimsFile,
     reason: str = "",
     verdict: ClaimVerdict = "not measured",
     conditions: list[str] | None = None,
 ) -> ClaimResult:
+    source = file.sources[claim.source]
     return ClaimResult(
         id=claim.id,
         text=claim.text,
-        source=f"{source.title}, {claim.place}",
+        subject=file.describe_subject(claim),
+        source=file.describe_source(claim),
+        date=claim.date,
         url=source.url,
         hardware=source.hardware,
         unit=claim.unit,
-        documented=claim.expected.describe(claim.unit),
+        documented=file.describe(claim),
         measured=None,
         low=None,
         high=None,
@@ -318,10 +313,10 @@ def _result(
     )
 
 
-def _document_ratio(claim: DocumentedClaim, shown: Measured | Ratio) -> DocumentedRatio | None:
+def _document_ratio(bounds: tuple[float, float], shown: Measured | Ratio) -> DocumentedRatio | None:
     if not isinstance(shown, Ratio):
         return None
-    low, high = (end if math.isfinite(end) else None for end in claim.expected.bounds())
+    low, high = (end if math.isfinite(end) else None for end in bounds)
     return DocumentedRatio(
         reference=shown.reference,
         candidate=shown.candidate,
@@ -337,34 +332,3 @@ def _describe_method(found: Measured | Ratio, mode: Mode) -> str:
     count = format_count(_count(found), _counted(found))
     where = f"{found.hosts} machines" if found.scope == "model" else "one machine"
     return f"{count}, {mode} mode, {where}"
-
-
-def _describe_software(file: ClaimsFile, source: Source, packages: dict[str, str]) -> str:
-    ours = ", ".join(f"{name} {packages[name]}" for name in file.packages or sorted(packages) if name in packages)
-    return f"{ours or 'no packages recorded'}; the source names {source.software or 'no versions'}"
-
-
-def _profiling_differences(profiler: str, mode: Mode) -> list[str]:
-    if mode == "timed":
-        return ["not profiled, though the documented runs were"]
-    differences = [] if profiler == "nsys" else [f"profiled by {_PROFILERS[profiler]} instead of {_PROFILERS['nsys']}"]
-    if mode == "profiled":
-        differences.append("profiled without autograd's own NVTX ranges")
-    return differences
-
-
-def _changed(owner: str, documented: dict[str, Any], actual: dict[str, Any]) -> list[str]:
-    return [
-        f"{owner}.{key} {write_setting(actual.get(key))} instead of {write_setting(value)}"
-        for key, value in documented.items()
-        if not _agrees(value, actual.get(key))
-    ]
-
-
-def _agrees(documented: Any, actual: Any) -> bool:
-    """Compare what was documented with what ran; keys that the document does not name are free."""
-    if isinstance(documented, dict):
-        return isinstance(actual, dict) and all(_agrees(value, actual.get(key)) for key, value in documented.items())
-    if isinstance(documented, list) and isinstance(actual, list | tuple):
-        return list(actual) == documented
-    return bool(documented == actual)

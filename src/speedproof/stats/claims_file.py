@@ -1,6 +1,5 @@
 """Documented numbers as data: `claims.yaml` of a workload, with its sources and the variants as they were documented."""
 
-import math
 import re
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,9 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from speedproof.results import older_versions as older
 from speedproof.stats.metrics import METRICS
+from speedproof.stats.stated_number import StatedNumber, Tolerance, describe_stated, list_bounds_of
 from speedproof.util.errors import ConfigError
-from speedproof.util.numbers import Unit, format_documented, format_documented_range
+from speedproof.util.numbers import Unit
 from speedproof.util.yaml_input import read_yaml
+
+Date = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 
 class _Model(BaseModel):
@@ -79,52 +81,34 @@ class Unmeasurable(_Model):
     missing: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
-class Expected(_Model):
-    """What a document says: a value with a tolerance, or a range that may be open at one end."""
+class StatedPlace(_Model):
+    """Where a number is stated."""
 
-    value: float | None = None
-    tolerance: float | None = Field(None, gt=0, lt=1, description="Of the value, to either side")
-    why: str | None = Field(None, description="Why the tolerance is what it is")
-    low: float | None = None
-    high: float | None = None
-
-    @model_validator(mode="after")
-    def _value_or_range(self) -> "Expected":
-        of_value = [self.value is not None, self.tolerance is not None, self.why is not None]
-        of_range = [self.low is not None, self.high is not None]
-        if not ((all(of_value) and not any(of_range)) or (any(of_range) and not any(of_value))):
-            raise ValueError("give `value`, `tolerance` and `why`, or a range of `low`, `high` or both")
-        if self.low is not None and self.high is not None and self.low > self.high:
-            raise ValueError(f"`low` {self.low:g} is above `high` {self.high:g}; the other way round?")
-        return self
-
-    def bounds(self) -> tuple[float, float]:
-        """Return the smallest and the largest value that reproduce the number."""
-        if self.value is not None and self.tolerance is not None:
-            return self.value * (1 - self.tolerance), self.value * (1 + self.tolerance)
-        return (-math.inf if self.low is None else self.low, math.inf if self.high is None else self.high)
-
-    def describe(self, unit: Unit) -> str:
-        """Return the number as a table shows it."""
-        if self.value is not None and self.tolerance is not None:
-            return f"{format_documented(self.value, unit)} ± {format_documented(self.tolerance, '%')}"
-        if self.low is None:
-            return f"less than {format_documented(self.bounds()[1], unit)}"
-        if self.high is None:
-            return f"more than {format_documented(self.low, unit)}"
-        return format_documented_range(self.low, self.high, unit)
-
-
-class DocumentedClaim(_Model):
-    """One documented number."""
-
-    id: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
-    text: str
     source: str = Field(description="Key of `sources`")
     place: str = Field(description="Where in the source")
+
+
+class DocumentedClaim(StatedPlace):
+    """One documented number: what a source states of a measurement, in its own digits."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+    text: str = Field(description="Paraphrase of the statement")
+    date: Date | None = Field(None, description="On which the source first stated it; null if that is not known")
+    also: list[StatedPlace] = Field([], description="Where else the same number is stated")
     unit: Unit
     quantity: Level | Speedup | Unmeasurable
-    expected: Expected
+    stated: StatedNumber
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_key_of_before(cls, values: Any) -> Any:
+        older.refuse_renamed_keys(values, older.STATED_KEYS)
+        return values
+
+    @property
+    def places(self) -> list[StatedPlace]:
+        """Return all places in which it is stated, the one that is judged first."""
+        return [self, *self.also]
 
     @model_validator(mode="after")
     def _unit_fits_quantity(self) -> "DocumentedClaim":
@@ -150,18 +134,53 @@ class ClaimsFile(_Model):
         ["gpus", "nodes"], description="Settings that say on how many GPUs a variant trains, and how"
     )
     packages: list[str] = Field([], description="Packages whose versions are compared with the source's. Default: all recorded")
+    programs: dict[str, str] = Field({}, description="Which program of the sources each documented variant is")
     sources: dict[str, Source] = {}
+    tolerances: dict[str, Tolerance] = Field({}, description="Of numbers whose printed digits do not say how exact they are")
     claims: list[DocumentedClaim]
 
     @model_validator(mode="after")
     def _references_hold(self) -> "ClaimsFile":
         ids = [claim.id for claim in self.claims]
         for claim in self.claims:
-            if claim.source not in self.sources:
-                raise ValueError(f"claim `{claim.id}`: unknown source `{claim.source}`")
+            for place in claim.places:
+                if place.source not in self.sources:
+                    raise ValueError(f"claim `{claim.id}`: unknown source `{place.source}`")
+            if claim.stated.tolerance not in (None, *self.tolerances):
+                raise ValueError(f"claim `{claim.id}`: unknown tolerance `{claim.stated.tolerance}`")
             if ids.count(claim.id) > 1:
-                raise ValueError(f"claim `{claim.id}` stands twice")
+                raise ValueError(f"claim `{claim.id}`: duplicate id")
         return self
+
+    def list_bounds(self, claim: DocumentedClaim) -> tuple[float, float]:
+        """Return the smallest and the largest value that reproduce a claim of this file."""
+        return list_bounds_of(claim.stated, claim.unit, self._tolerance_of(claim))
+
+    def describe(self, claim: DocumentedClaim) -> str:
+        """Return what a claim of this file states, as a table shows it."""
+        return describe_stated(claim.stated, claim.unit, self._tolerance_of(claim))
+
+    def describe_source(self, claim: DocumentedClaim) -> str:
+        """Return where a claim of this file is stated."""
+        return "; ".join(f"{self.sources[place.source].title}, {place.place}" for place in claim.places)
+
+    def describe_subject(self, claim: DocumentedClaim) -> str:
+        """Return of which programs a claim of this file speaks; nothing if the file does not say."""
+        return " / ".join(self.programs[name] for name in list_claimed_variants(claim.quantity) if name in self.programs)
+
+    def _tolerance_of(self, claim: DocumentedClaim) -> Tolerance | None:
+        return self.tolerances[claim.stated.tolerance] if claim.stated.tolerance else None
+
+
+def list_claimed_variants(quantity: Level | Speedup | Unmeasurable) -> list[str]:
+    """Return the variants that a quantity is of, the reference first."""
+    match quantity:
+        case Level():
+            return [quantity.variant]
+        case Speedup():
+            return [quantity.reference, quantity.candidate]
+        case Unmeasurable():
+            return []
 
 
 def load_claims(path: Path) -> ClaimsFile:

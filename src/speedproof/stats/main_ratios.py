@@ -10,12 +10,12 @@ from speedproof.results.comparison import ClaimResult, Comparison, ContainerCost
 from speedproof.stats.estimates import LEAST_PAIRS
 
 MainRow = Ratio | ContainerCost | Scaling | NoiseFloor
-State = Literal["shown", "equivalent", "no difference shown", "withheld", "contested", "no verdict", "one pair"]
+State = Literal["shown", "equivalent", "inconclusive", "withheld", "contested", "no verdict", "one pair"]
 
 MAIN_METRICS = ("training_epoch_s", "validation_epoch_s", "process_to_quality_s")
 RATE, WHOLE = "samples_per_s", "process_s"
 _MOST = 5
-_DECIDED: tuple[State, ...] = ("shown", "equivalent", "no difference shown", "withheld", "contested")
+_DECIDED: tuple[State, ...] = ("shown", "equivalent", "inconclusive", "withheld", "contested")
 
 
 @dataclass(frozen=True)
@@ -117,13 +117,13 @@ def judge_row(row: MainRow) -> State:
         return "withheld"
     if isinstance(row, Scaling | NoiseFloor):
         if row.low <= 1 <= row.high:
-            return "no difference shown"
+            return "inconclusive"
         return "shown" if row.pairs >= LEAST_PAIRS else "no verdict"
     match row.outcome:
         case "faster" | "slower":
             return "shown"
         case "inconclusive":
-            return "no difference shown"
+            return "inconclusive"
         case _:
             return row.outcome
 

@@ -158,16 +158,17 @@ def pool_qualities(hosts: Sequence[tuple[Scores, Scores]], design: Design = SING
         return None
     if len(known) == 1:
         return known[0]
-    by_seed = compare_qualities(*([score for scores in hosts for score in scores[place]] for place in (0, 1)))
+    faster, slower = ([score for scores in hosts for score in scores[place]] for place in (0, 1))
+    by_seed = compare_qualities(faster, slower, design)
     if by_seed is None:
         return None
-    faster, slower = fmean(one.faster for one in known), fmean(one.slower for one in known)
+    own, other = fmean(one.faster for one in known), fmean(one.slower for one in known)
     ends = [by_seed.interval, estimate_mean([one.centre for one in known]).interval]
     widths = [end.high - end.low for end in ends if end is not None]
     interval = None
     if len(known) >= LEAST_HOSTS and len(widths) == len(ends):
-        interval = Interval(faster - slower - max(widths) / 2, faster - slower + max(widths) / 2)
-    return QualityDifference(faster, slower, interval, by_seed.seeds, by_seed.constant)
+        interval = Interval(own - other - max(widths) / 2, own - other + max(widths) / 2)
+    return QualityDifference(own, other, interval, by_seed.seeds, by_seed.constant)
 
 
 def compare_qualities(faster: Scores, slower: Scores, design: Design = SINGLE) -> QualityDifference | None:
@@ -204,9 +205,9 @@ def judge_quality(difference: QualityDifference | None, rule: Quality, diverged:
         )
     both = f"{rule.title} {rule.format(difference.faster)} against {rule.format(difference.slower)}"
     if lacking := _describe_lacking(difference, rule):
-        return "not shown", f"{both}{lacking}"
+        return "not established", f"{both}{lacking}"
     if difference.interval is None:
-        return "not shown", f"{both}, of fewer than {LEAST_HOSTS} machines, which are not pooled"
+        return "not established", f"{both}, of fewer than {LEAST_HOSTS} machines, which are not pooled"
     return _judge_ends(difference.interval, rule, both, diverged)
 
 
@@ -233,14 +234,14 @@ def _judge_ends(interval: Interval, rule: Quality, both: str, diverged: str) -> 
     ends = sorted((interval.low, interval.high), reverse=rule.better == "lower")
     worst, best = (_round_off(end if rule.better == "higher" else -end) for end in ends)
     if worst >= -margin and diverged:
-        return "not shown", f"{both}, of the runs that did not diverge, as {diverged} did"
+        return "not established", f"{both}, of the runs that did not diverge, as {diverged} did"
     if worst >= -margin:
         return "no worse", f"{both}, not {lower} by more than the margin of {within}"
     if best < -margin:
         return "worse", f"{both}, {lower} by more than the margin of {within}"
     limits = f"{rule.format(interval.low)} to {rule.format(interval.high)}"
     return (
-        "not shown",
+        "not established",
         f"{both}, a difference of {limits}: whether it is {lower} by more than the margin of {within} is not established",
     )
 

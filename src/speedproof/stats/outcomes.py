@@ -26,8 +26,8 @@ def judge_within_margin(interval: Interval, margin: float) -> Outcome:
 def judge_interval(interval: Interval, expected: tuple[float, float], better: Better = "higher") -> ClaimVerdict:
     """Return what an interval says of a documented range [a, b], either end of which may be infinite.
 
-    Reproduced: it lies inside; exceeded: wholly beyond the end that is better; refuted: wholly beyond the worse one. Where the
-    better end is open nothing exceeds the range.
+    Reproduced: it lies inside; exceeded: wholly beyond the end that is better; not reproduced here: wholly beyond the worse
+    one. If the better end is open, nothing exceeds the range.
     """
     low, high, (least, most) = interval.low, interval.high, expected
     if better == "lower":
@@ -36,7 +36,7 @@ def judge_interval(interval: Interval, expected: tuple[float, float], better: Be
         return "reproduced"
     if low > most:
         return "exceeded"
-    return "refuted" if high < least else "inconclusive"
+    return "not reproduced here" if high < least else "inconclusive"
 
 
 def count_needed(

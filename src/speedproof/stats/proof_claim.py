@@ -8,7 +8,10 @@ from speedproof.results.quality import Quality
 from speedproof.stats.metrics import METRICS
 from speedproof.stats.non_inferiority import check_variant
 
-Proof = Literal["shown", "refuted", "inconclusive", "worse quality", "quality not shown"]
+# Without a claim, how the second variant compares with the first.
+Proof = Literal[
+    "faster", "slower", "equivalent", "claim holds", "claim fails", "inconclusive", "worse quality", "quality not established"
+]
 
 
 def check_claimed(ratio: Ratio, claim: Claim | None, rule: Quality) -> QualityCheck | None:
@@ -31,25 +34,20 @@ def name_judged(ratio: Ratio, claim: Claim | None) -> str:
 
 
 def judge_ratio(ratio: Ratio, claim: Claim | None, rule: Quality) -> Proof:
-    """Return what a ratio and its quality say of the claim; without one, of whether there is a difference."""
+    """Return what a ratio and its quality say of the claim; without one, how the two variants compare."""
     if ratio.low is None or ratio.high is None or ratio.outcome == "no verdict" or ratio.contested:
         return "inconclusive"
-    if claim is not None:
-        found: Proof = claim.judge(ratio.low, ratio.high)
-    elif ratio.outcome == "equivalent":
-        found = "refuted"
-    else:
-        found = "shown" if ratio.outcome in ("faster", "slower") else "inconclusive"
+    found: Proof = ratio.outcome if claim is None else claim.judge(ratio.low, ratio.high)
     quality = check_claimed(ratio, claim, rule)
-    if found != "shown" or rule.margin is None or quality is None:
+    if found not in ("faster", "slower", "claim holds") or rule.margin is None or quality is None:
         return found
     match quality.outcome:
         case "worse":
             return "worse quality"
         case "no worse":
-            return "shown"
+            return found
         case _:
-            return "shown" if is_better(ratio, quality, claim, rule) else "quality not shown"
+            return found if is_better(ratio, quality, claim, rule) else "quality not established"
 
 
 def is_better(ratio: Ratio, quality: QualityCheck, claim: Claim | None, rule: Quality) -> bool:

@@ -76,14 +76,9 @@ def format_count(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
-def format_documented(value: float, unit: Unit = "") -> str:
-    """Write a number with the digits that its source gives it, and its unit."""
-    return f"{value * _SCALE.get(unit, 1.0):g}{_suffix(unit)}"
-
-
-def format_documented_range(low: float, high: float, unit: Unit = "") -> str:
-    """Write `low–high` with the digits that its source gives it, and one unit."""
-    return f"{low * _SCALE.get(unit, 1.0):g}–{format_documented(high, unit)}"
+def format_printed(digits: str, unit: Unit = "") -> str:
+    """Write digits as their source prints them, and their unit."""
+    return f"{digits}{_suffix(unit)}"
 
 
 def _fit_unit(value: float, unit: Unit) -> tuple[float, Unit]:

@@ -56,7 +56,7 @@ _WITHHELD = "withheld: a worse quality"
 _COLOURS = {
     "faster": FASTER,
     "slower": SLOWER,
-    "no difference shown": GREY,
+    "inconclusive": GREY,
     _EQUIVALENT: GREY,
     _SINGLE: PALE,
     _FEW: PALE,
@@ -88,5 +88,5 @@ def _judge(stage: Stage) -> str:
     if stage.outcome == "equivalent":
         return _EQUIVALENT
     if not stage.claimed or stage.centre is None:
-        return "no difference shown"
+        return "inconclusive"
     return "faster" if stage.centre > 1 else "slower"

@@ -29,8 +29,17 @@ from speedproof.util.numbers import format_count, format_digit, format_duration,
 from speedproof.util.secrets import scrub_secrets
 
 # Of several commands the most sobering outcome counts.
-STATUS: dict[Proof, int] = {"shown": 0, "quality not shown": 2, "inconclusive": 2, "worse quality": 1, "refuted": 1}
-_SOBERING: tuple[Proof, ...] = ("shown", "quality not shown", "inconclusive", "worse quality", "refuted")
+STATUS: dict[Proof, int] = {
+    "faster": 0,
+    "slower": 0,
+    "claim holds": 0,
+    "quality not established": 2,
+    "inconclusive": 2,
+    "worse quality": 1,
+    "equivalent": 1,
+    "claim fails": 1,
+}
+_SOBERING: tuple[Proof, ...] = tuple(STATUS)
 
 
 class _Row(BaseModel):
@@ -73,7 +82,7 @@ class Judged(_Row):
 class Verdict(_Row):
     """What `speedproof prove --json` prints. Its fields change only with its version."""
 
-    schema_version: Literal[4] = 4
+    schema_version: Literal[5] = 5
     outcome: Proof
     exit_status: int
     claim: str | None
@@ -220,7 +229,7 @@ def _describe_hidden(ratio: Ratio) -> str:
 def _describe_needed(ratio: Ratio, comparison: Comparison, request: ProofRequest, outcome: Proof) -> str | None:
     """Return how many more pairs would decide, if there is anything to decide and no claim, of which that says nothing."""
     stopped = comparison.stopped[0] if comparison.stopped else None
-    if stopped and stopped.reason == "futile" and outcome in ("inconclusive", "quality not shown"):
+    if stopped and stopped.reason == "futile" and outcome in ("inconclusive", "quality not established"):
         return describe_futile(stopped)
     if outcome == "inconclusive" and request.claim is None and (needed := ratio.needed) is not None:
         return f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_duration(60 * needed.minutes)} more"
@@ -255,7 +264,7 @@ def _describe(
     if ratio.observed is not None:
         evidence += f"; {format_value(ratio.observed, '×')} by our clock"
     near = ""
-    if outcome == "shown" or (outcome == "refuted" and request.claim):
+    if outcome in ("faster", "slower", "claim holds", "claim fails"):
         near = warn_of_machines(ratio, ratio.centre, request.claimed or 1.0)
     if ratio.contested:
         found = f"{command} came out {value} as fast as {first}{here}, by the {what} ({evidence})"
@@ -265,19 +274,11 @@ def _describe(
     elif ratio.outcome == "no verdict":
         found = f"no verdict yet: {command} came out {value} as fast as {first}{here}, by the {what} ({evidence})"
     elif outcome == "inconclusive" and request.claim is None:
-        found = f"no difference shown: {command} came out {value} as fast as {first}{here}, by the {what} ({evidence})"
-    elif request.claim is None and ratio.centre < 1:
-        found = f"{command} is slower: {value} as fast as {first}{here}, by the {what} ({evidence})"
+        found = f"{command} came out {value} as fast as {first}{here}, by the {what} ({evidence})"
     else:
         found = f"{command} is {value} as fast as {first}{here}, by the {what} ({evidence})"
-    claimed = (
-        f", '{request.claim}'"
-        if request.claim
-        else f", that there is a difference of more than {format_value(comparison.equivalence_margin, '%')}"
-        if outcome == "refuted"
-        else ""
-    )
-    head = {"worse quality": "Withheld", "quality not shown": "Quality not established"}.get(outcome, outcome.capitalize())
+    claimed = f", '{request.claim}'" if request.claim else ""
+    head = "Withheld" if outcome == "worse quality" else capitalize(outcome)
     said = f"{more}; {found}" if hidden else f"{found}{learns}{near}{f'; {more}' if more else ''}"
     leading = list_leading(ratio.objections, outcome == "inconclusive")
     doubts = "".join(f"{one.sentence}; " for one, known in zip(objections, ratio.objections, strict=True) if known in leading)
@@ -312,12 +313,13 @@ def _describe_quality(
         return f", at a {rule.title} of {both}, which is not judged (--margin)"
     if outcome == "worse quality":
         return f", but at a worse quality{of}: {quality.reason}"
-    if outcome == "quality not shown":
+    if outcome == "quality not established":
         return f", but that the quality{of} is no worse is not established: {quality.reason}"
-    if outcome == "shown" and quality.outcome == "no worse":
+    decided = outcome in ("faster", "slower", "claim holds")
+    if decided and quality.outcome == "no worse":
         judged = " against ".join(values[::-1] if of else values)  # that of the judged variant first
         return f", and the {rule.title}{of} is no worse ({judged})"
-    if outcome == "shown" and is_better(ratio, quality, claim, rule):
+    if decided and is_better(ratio, quality, claim, rule):
         return f", and the {rule.title}{of} is better, though this is not established over seeds ({quality.reason})"
     return f", at a {rule.title} of {both}"
 

@@ -1,0 +1,91 @@
+"""A number as its source states it: the printed digits, what the source says of them, and which values reproduce it."""
+
+import math
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from speedproof.util.numbers import Unit, format_printed
+
+# up to: what is possible ("could potentially give 10x"). similar: the source says so, and its own figures give the value.
+Comparator = Literal["exactly", "about", "similar", "more than", "less than", "between", "up to"]
+Printed = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)?$")]
+
+_LEADS: dict[Comparator, str] = {
+    "about": "about ",
+    "similar": "similar, ",
+    "more than": "more than ",
+    "less than": "less than ",
+    "up to": "up to ",
+}
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Tolerance(_Row):
+    """How far from a stated number a value may lie, of numbers whose printed digits do not say."""
+
+    share: float = Field(gt=0, lt=1, description="Of the value, to either side")
+    why: str
+
+
+class StatedNumber(_Row):
+    """A number in the digits that its source prints, in quotes; with `between` there are two."""
+
+    comparator: Comparator
+    value: Printed | None = None
+    low: Printed | None = None
+    high: Printed | None = None
+    printed_in: Literal["min"] | None = Field(None, description="The source's unit, if it is not that of the metric")
+    tolerance: str | None = Field(None, description="A key of the file's `tolerances`. Default: half of the last printed digit")
+
+    @model_validator(mode="after")
+    def _value_or_range(self) -> "StatedNumber":
+        ends = (self.low is not None, self.high is not None)
+        if self.comparator == "between":
+            if self.value is not None or not all(ends):
+                raise ValueError("`between` needs `low` and `high`, and no `value`")
+        elif self.value is None or any(ends):
+            raise ValueError(f"`{self.comparator}` needs a `value`, and no `low` or `high`")
+        if self.low is not None and self.high is not None and float(self.low) > float(self.high):
+            raise ValueError(f"`low` {self.low} is above `high` {self.high}; the other way round?")
+        if self.tolerance is not None and self.comparator in ("between", "more than", "less than"):
+            raise ValueError(f"`{self.comparator}` has no `tolerance`")
+        return self
+
+
+def list_bounds_of(stated: StatedNumber, unit: Unit, tolerance: Tolerance | None) -> tuple[float, float]:
+    """Return the smallest and the largest value, in the metric's unit, that reproduce a number; an open end is infinite."""
+    scale = 60.0 if stated.printed_in == "min" else 0.01 if unit == "%" else 1.0
+    if stated.value is None:
+        low, high = stated.low or "", stated.high or ""
+        return scale * (float(low) - _half_digit(low)), scale * (float(high) + _half_digit(high))
+    value = float(stated.value)
+    if stated.comparator == "more than":
+        return scale * value, math.inf
+    if stated.comparator == "less than":
+        return -math.inf, scale * value
+    # Who says about 40 has rounded to tens.
+    rounded = stated.comparator in ("about", "similar")
+    off = tolerance.share * value if tolerance else _half_digit(stated.value, rounded)
+    return scale * (value - off), scale * (value + off)
+
+
+def describe_stated(stated: StatedNumber, unit: Unit, tolerance: Tolerance | None) -> str:
+    """Return a number as a table shows it, in its source's digits."""
+    unit = stated.printed_in or unit
+    if stated.value is None:
+        return format_printed(f"{stated.low}–{stated.high}", unit)
+    allowed = f" ± {format_printed(f'{100 * tolerance.share:g}', '%')}" if tolerance else ""
+    return f"{_LEADS.get(stated.comparator, '')}{format_printed(stated.value, unit)}{allowed}"
+
+
+def _half_digit(printed: str, rounded: bool = False) -> float:
+    """Return half a unit of a number's last digit; of a `rounded` whole number, of its last digit but zeros."""
+    number = Decimal(printed)
+    if rounded and "." not in printed and number:
+        number = number.normalize()
+    return 0.5 * 10.0 ** int(number.as_tuple().exponent)

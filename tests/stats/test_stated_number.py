@@ -1,0 +1,57 @@
+"""Which values reproduce a number, by the digits that its source prints."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speedproof.stats.stated_number import StatedNumber, Tolerance, describe_stated, list_bounds_of
+
+TENTH = Tolerance(share=0.1, why="an example")
+
+
+def between(low, high):
+    return StatedNumber(comparator="between", low=low, high=high)
+
+
+def of_value(comparator, value, **more):
+    return StatedNumber(comparator=comparator, value=value, **more)
+
+
+@pytest.mark.parametrize(
+    ("stated", "unit", "bounds", "text"),
+    [
+        (of_value("exactly", "2.8"), "×", (2.75, 2.85), "2.8×"),
+        (of_value("exactly", "2.80"), "×", (2.795, 2.805), "2.80×"),
+        (of_value("exactly", "50"), "×", (49.5, 50.5), "50×"),
+        (of_value("exactly", "97"), "%", (0.965, 0.975), "97 %"),
+        (between("12", "14"), "s", (11.5, 14.5), "12–14 s"),
+        (between("1.7", "2.3"), "×", (1.65, 2.35), "1.7–2.3×"),
+        (of_value("more than", "50"), "×", (50, math.inf), "more than 50×"),
+        (of_value("more than", "90"), "%", (0.9, math.inf), "more than 90 %"),
+        (of_value("less than", "5"), "s", (-math.inf, 5), "less than 5 s"),
+        (of_value("about", "8"), "s", (7.5, 8.5), "about 8 s"),
+        (of_value("about", "40", printed_in="min"), "s", (2100, 2700), "about 40 min"),  # rounded to tens of minutes
+        (of_value("about", "0"), "s", (-0.5, 0.5), "about 0 s"),
+        (of_value("about", "1.20"), "s", (1.195, 1.205), "about 1.20 s"),
+        (of_value("similar", "0.73"), "×", (0.725, 0.735), "similar, 0.73×"),
+        (of_value("up to", "10"), "×", (9.5, 10.5), "up to 10×"),
+    ],
+)
+def test_what_rounds_to_the_printed_digits_reproduces_a_number(stated, unit, bounds, text):
+    assert list_bounds_of(stated, unit, None) == pytest.approx(bounds)
+    assert describe_stated(stated, unit, None).replace("\N{NO-BREAK SPACE}", " ") == text
+
+
+def test_a_tolerance_counts_instead_of_the_digits_and_stands_beside_the_number():
+    stated = of_value("about", "63", tolerance="figure")
+    assert list_bounds_of(stated, "×", TENTH) == pytest.approx((56.7, 69.3))
+    assert describe_stated(stated, "×", TENTH).replace("\N{NO-BREAK SPACE}", " ") == "about 63× ± 10 %"
+
+
+@given(st.decimals(0, 10_000, places=2))
+def test_every_value_that_is_printed_alike_lies_in_the_bounds(value):
+    low, high = list_bounds_of(of_value("exactly", str(value)), "s", None)
+    assert low < float(value) < high
+    assert high - low == pytest.approx(0.01)
