@@ -42,7 +42,7 @@ def test_the_name_of_a_loss_is_found_in_what_names_the_quality(pattern, is_colum
 
 
 def test_a_loss_without_a_direction_is_refused_with_the_remedy():
-    with pytest.raises(ConfigError, match=r"quality: 'loss' reads as if lower were better; say so \(--better lower\)"):
+    with pytest.raises(ConfigError, match=r"quality: 'loss' reads as if lower were better; say so \(better lower\)"):
         ask(quality=r"loss (\S+)")
     with pytest.raises(ConfigError, match="quality: 'mse' reads"):
         ask(epoch_s="took", file="log.csv", quality="val_mse")
