@@ -44,7 +44,7 @@ def test_a_costly_step_every_now_and_then_makes_a_program_slower():
     # Without the first step: 15 × 0.015 s and 4 × 0.15 s are 0.825 s, against 19 × 0.03 s.
     assert (found["outcome"], found["ratio"]) == ("slower", pytest.approx(0.57 / 0.825, rel=NEAR))
     assert (status, [one for one in without_machine(found["objections"]) if one["blocks"]]) == (0, [])
-    assert sentence.startswith("Shown: python train.py 0.015 0.15 5 20 0 is slower: 0.")
+    assert sentence.startswith("Slower: python train.py 0.015 0.15 5 20 0 is 0.")
 
 
 def test_more_epochs_than_a_shorter_one_pays_for():

@@ -55,7 +55,7 @@ def test_more_rounds_go_on_with_those_that_there_are_until_they_would_hardly_dec
 
 
 def test_rounds_go_on_until_the_quality_is_decided(folder):
-    # Qualities of 0.900 and 0.901 against 0.900 and 0.909: differences 0 and 0.008. Of four ± 6.21 × 0.0046 / 2 = 0.0143 reaches
+    # Qualities of 0.900 and 0.901 against 0.900 and 0.909: differences 0 and 0.008. Of four ± 6.21 × 0.0046 / 2 = 0.0143 is
     # below -0.01, of six ± 4.65 × 0.0044 / √6 = 0.0083 does not.
     commands = ["sh run.sh 200 0 1", "sh run.sh 100 0 9"]
     found, _ = prove(*commands, "--margin", "0.01", "--budget", "5")
