@@ -43,7 +43,12 @@ def rounds_of(ratios):
 def judge(rounds, pair=("a", "b"), reachable=24, **measurement):
     """Return whether a pair is decided, if the last look is after `reachable` rounds."""
     asked = {"variants": ["a", "b"], "until": "decided", "rounds": 24} | measurement
-    return Asking(rounds, pair, Measurement.model_validate(asked)).judge(reachable)
+    order = [
+        PlannedRun(variant=name, mode="timed", round=number, seed=number)
+        for number, found in enumerate(rounds)
+        for name, _ in order_in_block([(name, False) for name in found], "0/timed", number)
+    ]
+    return Asking(rounds, order, pair, Measurement.model_validate(asked)).judge(reachable)
 
 
 def test_a_pair_is_decided_by_the_repeated_interval():
@@ -300,7 +305,7 @@ def run_rounds(asked, only_after_other):
             faster = name == "b" and (before == "a" or not only_after_other)
             value = (0.9 if faster else 1.0) * (1 + noise.uniform(-0.005, 0.005))
             if watch.stopped is None:
-                watch.add(PlannedRun(variant=name, mode="timed", round=number, seed=number), value, 1.0)
+                watch.add(PlannedRun(variant=name, mode="timed", round=number, seed=number), RunValue(value), 1.0)
             before = name
     return watch.stopped
 
