@@ -119,7 +119,10 @@ def test_a_quality_that_no_number_of_rounds_decides_ends_none():
 
 def test_the_quality_of_the_variant_that_a_claim_is_about_decides():
     # b is slower, and its quality is better by 0.02 ± 0.004: whether a's is worse is known, and so is that b's is not.
-    rounds = [{"a": RunValue(1.0, quality=0.9 + sign), "b": RunValue(1.5, quality=0.92)} for sign in (0.004, -0.004) * 2]
+    rounds = [
+        {"a": RunValue(1.0, quality=0.9 + sign + both), "b": RunValue(1.5, quality=0.92 + both)}
+        for sign, both in zip((0.004, -0.004) * 2, (0.001, 0.001, 0.0, 0.0), strict=True)
+    ]
     rule = {"quality": {"margin": 0.01}}
     assert judge(rounds, **rule) == "open"  # ± 0.0143 about -0.02 reaches beyond -0.01
     assert judge(rounds, **rule, claimed=0.5) == "decided"
