@@ -1,7 +1,6 @@
 """What figures are drawn from, and whether there is enough of it."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from speedproof.results.asked import Asked
