@@ -139,9 +139,8 @@ def _outside(one: Objection, whose: str) -> str:
 
 
 def _describe_places(one: Objection) -> str:
-    return " and ".join(
-        f"{format_value(one.values[name], 's')} {place}" for name, place in _PLACES.items() if name in one.values
-    )
+    parts = [f"{format_value(one.values[name], 's')} {place}" for name, place in _PLACES.items() if name in one.values]
+    return " and ".join([*([", ".join(parts[:-1])] if parts[1:] else []), *parts[-1:]])
 
 
 def _claimed_ratio(one: Objection, whose: str) -> str:

@@ -38,7 +38,7 @@ def check_claimed_ratio(examined: "Examined") -> list[Objection]:
     observed, values = _find_observed(claimed)
     lost, parts = _find_lost(claimed)
     corrected = observed - lost
-    if corrected >= claimed.least or claimed.ratio - corrected <= TOLERANCE:
+    if corrected >= claimed.least or claimed.ratio - corrected <= TOLERANCE:  # two equivalent ratios are alike
         return []
     values |= {"reported": math.exp(claimed.ratio), "corrected": math.exp(corrected), "claimed": math.exp(claimed.least)}
     return [Objection(kind="claimed ratio", variant=claimed.variant, blocks=True, values=values | parts)]
