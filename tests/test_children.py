@@ -189,6 +189,17 @@ def test_what_a_program_leaves_running_is_counted_and_ended_and_takes_none_of_it
     assert b"sleep\x0061.75\x00" not in map(read_command, list_processes())
 
 
+def test_what_left_processes_had_used_is_known():
+    """One computes for 0.2 s and sleeps, and its parent leaves it then."""
+    work = "import sys, time\nwhile time.process_time() < 0.2: pass\nopen(sys.argv[1], 'w')\ntime.sleep(61)"
+    lives: list[Life] = []
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryDirectory() as folder:
+        script = f'"$@" {folder}/done & while ! test -e {folder}/done; do sleep 0.02; done'
+        run_child(["sh", "-c", script, "sh", sys.executable, "-S", "-c", work], output.fileno(), os.environ, lives=lives)
+    assert lives[0].left == 1
+    assert 0.2 <= lives[0].left_cpu_s < 0.5
+
+
 def test_of_a_program_that_is_killed_with_its_guardian_there_are_no_moments():
     lives: list[Life] = []
     with pytest.raises(subprocess.TimeoutExpired), tempfile.TemporaryFile() as output:

@@ -38,6 +38,7 @@ COMMAND = ("--quality-command", "python evaluate.py {run}", "--artifact", "resul
 JUDGED: dict = {"reference": "honest_result", "truth": "FACTOR", "worse": True, "swaps": False}
 MARKED: dict = {"reference": "honest_marks", "options": ()}
 FILED: dict = {"reference": "honest_file", "options": ("--file", "log.csv", "--epoch-s", "seconds")}
+RATED: dict = {"reference": "honest_rate", "options": ("--rate", r"(\S+) tok/s")}
 WHOLE = ("--metric", "process_s")
 KEPT = {
     "~/.cache": "its home",
@@ -89,8 +90,24 @@ KINDS = [
     *(Kind(program, CLOCKS, **FILED) for program in ("file_at_end", "file_early")),
     Kind("costly_step", CLOCKS, truth="(EPOCHS - 1) / (EPOCHS - 1 + (EPOCHS - 2) * (1 - 1 / FACTOR))"),
     Kind("start_up_hides", CLOCKS, reference="honest_start_up", truth="2"),
+    *(
+        Kind("moves_from_rates", CLOCKS, name=f"moves_from_rates: {place}", where=place, does=f"It does it {words}.", **RATED)
+        for place, words in {"before": "first", "first": "in its first step", "after": "at last"}.items()
+    ),
+    Kind("scatters", CLOCKS),
+    Kind("scatters_around_marks", CLOCKS, **MARKED),
+    Kind("rank_works_on", CLOCKS, reference="honest_ranks", also=("--gpus", "2")),
+    Kind("prepares_longer", CLOCKS, also=("--claim", ">= 0.9"), truth="1 / 2", swaps=False),
+    Kind("halves_epochs", CLOCKS, reference="honest_validates"),
+    Kind(
+        "moves_less_than_half",
+        CLOCKS,
+        also=("--claim", ">= 1.75"),
+        truth="1 / (1 / FACTOR + 0.45 * (1 - 1 / FACTOR))",
+        swaps=False,
+    ),
     Kind("rates_once", CLOCKS, reference="honest_rate_once", options=("--rate", r"(\S+) tok/s")),
-    Kind("inflates_rate", CLOCKS, reference="honest_rate", options=("--rate", r"(\S+) tok/s")),
+    Kind("inflates_rate", CLOCKS, **RATED),
     *(
         Kind("keeps_its_result", CARRY, name=f"keeps_its_result: {place}", where=place, does=f"It keeps it in {words}.")
         for place, words in KEPT.items()

@@ -12,8 +12,10 @@ from speedproof.results.files import read_record
 from speedproof.results.folder import read_results
 from speedproof.results.observations import Observations
 from speedproof.results.run_record import Run
+from speedproof.run.proof.request import read_claim
 from speedproof.stats.clocks import Clocks, _check_epochs, observe_ratio
 from speedproof.stats.comparability import pair_runs
+from speedproof.stats.estimates import Interval
 from speedproof.stats.gpu_samples import epoch_totals
 from speedproof.stats.ratio_checks import Examined, find_objections
 from tests.workflow.checkout import ROOT
@@ -22,17 +24,29 @@ from tests.workflow.checkout import ROOT
 NOISE = ((1.0, 1.003), (1.004, 1.0), (0.997, 1.001), (1.002, 0.998), (0.999, 1.002), (1.001, 0.996))
 
 
-def ran(reported_s, observed_s, epochs=6, start_up_s=1.0, after_s=0.1, digit_s=0.0, rates=False, arrivals="seen", slower=1.0):
+def ran(
+    reported_s,
+    observed_s,
+    epochs=6,
+    start_up_s=1.0,
+    after_s=0.1,
+    digit_s=0.0,
+    rates=False,
+    arrivals="seen",
+    slower=1.0,
+    ranks=1,
+):
     """A run whose epochs take so long, as reported and as observed; all of it times `slower`."""
     reported_s, observed_s = reported_s * slower, observed_s * slower
     train = [reported_s] * epochs
     seen = {"observed_s": [math.nan, *[observed_s] * (epochs - 1)]} if arrivals == "seen" else {}
-    span_s = observed_s * epochs
+    span_s = observed_s * epochs / ranks
     run = SimpleNamespace(
         observed=Observations(
             arrivals=arrivals,
             rates=rates,
-            start_up_s=start_up_s * slower if arrivals == "seen" else None,
+            ranks=ranks,
+            start_up_s=start_up_s * slower if arrivals == "seen" and not rates else None,
             after_s=after_s * slower if arrivals == "seen" else None,
         ),
         continued=[],
@@ -43,7 +57,7 @@ def ran(reported_s, observed_s, epochs=6, start_up_s=1.0, after_s=0.1, digit_s=0
     return SimpleNamespace(run=run, epochs=table, derived={}, until_decided=False)
 
 
-def examine(a, b, metric="training_epoch_s", rounds=6, outcome=None, trusted=False):
+def examine(a, b, metric="training_epoch_s", rounds=6, outcome=None, trusted=False, claim=None):
     """Two variants, given by the words of :func:`ran`: what is objected to their ratio A / B."""
     pairs = [(ran(**a, slower=one), ran(**b, slower=other)) for one, other in NOISE[:rounds]]
     centre = a["reported_s"] / b["reported_s"]
@@ -51,8 +65,9 @@ def examine(a, b, metric="training_epoch_s", rounds=6, outcome=None, trusted=Fal
         centre = 1 / centre
     outcome = outcome or ("equivalent" if abs(math.log(centre)) < 0.02 else "faster" if centre > 1 else "slower")
     found = Examined(
-        reference="a", candidate="b", metric=metric, pairs=pairs, centre=centre, interval=None, outcome=outcome,
-        equivalence_margin=0.02, trusted=trusted,
+        reference="a", candidate="b", metric=metric, pairs=pairs, centre=centre, outcome=outcome,
+        interval=Interval(0.99 * centre, 1.01 * centre), equivalence_margin=0.02, trusted=trusted,
+        claim=None if claim is None else read_claim(claim),
     )  # fmt: skip
     return find_objections(found)
 
@@ -280,6 +295,117 @@ def test_runs_of_earlier_versions_are_not_checked():
     for one, other in pairs:
         one.run.observed = other.run.observed = None
     assert object_to_faster(pairs) == []
+
+
+RATED = {"reported_s": 1 / 100, "observed_s": 0.2, "rates": True}
+
+
+def test_work_outside_of_the_reports_of_rates_is_named():
+    # From the first of six lines to the last, 5 × 0.1 s are saved. The first comes 0.5 s later: 0.6 s less 0.1 s of its step.
+    (found,) = examine(RATED, RATED | {"reported_s": 1 / 200, "observed_s": 0.1, "start_up_s": 1.6}, "samples_per_s")
+    assert (found.kind, found.variant) == ("outside", "b")
+    assert found.values == pytest.approx({"interval_gain_s": 0.5, "before_reports_s": 0.5, "process": 2.3 / 2.3}, rel=0.02)
+    assert "from its first report to its last B takes 0.50" in describe_objection(found, {"b": "B"})
+    # What the slower one starts longer is no gain of the other.
+    assert examine(RATED | {"start_up_s": 1.6}, RATED | {"reported_s": 1 / 200, "observed_s": 0.1}, "samples_per_s") == []
+
+
+def test_work_that_moves_by_chance_is_found_by_the_sum_of_its_places():
+    # 6 × 0.1 s are saved, and 0.6 s are spent before, after or in the first epoch.
+    pairs = []
+    for number, (one, other) in enumerate(NOISE):
+        moved = [{"start_up_s": 1.6}, {"after_s": 0.7}, {}][number % 3]
+        pairs.append((ran(0.2, 0.2, slower=one), ran(0.1, 0.1, slower=other, **moved)))
+        if not moved:
+            pairs[-1][1].epochs.loc[0, "train_s"] += 0.6
+    (found, *_) = object_to_faster(pairs)
+    assert (found.kind, found.variant) == ("outside", "b")
+    parts = {name: found.values[name] for name in ("start_up_s", "first_epoch_s", "after_s")}
+    assert parts == pytest.approx(dict.fromkeys(parts, 0.2), rel=0.02)
+
+
+@pytest.mark.parametrize(("longer_s", "kinds"), [((0.0, 0.6, 0.6, 1.5), ["unsupported"]), ((0.0, 0.1, 0.1, 0.3), [])])
+def test_a_start_up_that_varies_as_much_as_the_gain_supports_nothing(longer_s, kinds):
+    # 0.6 s are saved; on average 0.675 s or 0.125 s are spent.
+    pairs = [(ran(0.2, 0.2), ran(0.1, 0.1, start_up_s=1 + longer)) for longer in longer_s]
+    assert [one.kind for one in object_to_faster(pairs)] == kinds
+
+
+def test_ranks_that_each_report_are_compared_by_their_process():
+    # 12 lines of two ranks at once: 6 × 0.1 s are saved.
+    words = {"epochs": 12, "ranks": 2, "arrivals": "together", "start_up_s": 0.1}
+    slow, quick = (said(seconds, 1.0, **words) for seconds in (0.2, 0.1))
+    assert [one.kind for one in examine(slow, quick)] == ["unobserved"]
+    found, condition = examine(slow, quick | {"after_s": 0.7})
+    assert (found.kind, found.variant, condition.kind) == ("outside", "b", "unobserved")
+    assert found.values == pytest.approx({"gain_s": 0.6, "elsewhere_s": 0.6, "process": 1.0}, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "claim", "corrected"),
+    [
+        # 0.27 s of what 6 × 0.1 s save are spent before: 1.2 s against 0.87 s.
+        (said(0.2, 1.0), said(0.1, 1.0, start_up_s=1.27), ">= 1.9", 1.2 / 0.87),
+        (said(0.2, 1.0), said(0.1, 1.0, start_up_s=1.27), ">= 1.3", None),
+        (said(0.1, 1.0, start_up_s=1.27), said(0.2, 1.0), "<= 0.6", 1.2 / 0.87),  # what that claims for the other
+        (said(0.2, 1.0), said(0.1, 0.95), ">= 1.95", 1.9),
+        (said(0.2, 1.0), said(0.2, 1.0, start_up_s=1.6), ">= 0.9", 1.2 / 1.8),
+        (said(0.2, 1.0), said(0.2, 1.0, start_up_s=1.01), ">= 0.95", None),
+        (said(0.95, 0.1), said(1.0, 0.1), ">= 0.93", None),  # one iteration of ten, as a share alike
+        (said(1.06, 0.94), said(0.0418, 0.83), ">= 25", None),  # only training is reported
+        (said(0.95, 0.1, **UNSEEN), said(1.0, 0.1, **UNSEEN), ">= 0.93", None),
+        (said(0.2, 1.0, **UNSEEN), said(0.1, 1.0, start_up_s=1.27, **UNSEEN), ">= 1.9", 1.2 / 0.87),
+        (said(0.2, 1.0), said(0.1, 1.0), ">= 2.5", None),  # the ratio does not show it
+    ],
+)
+def test_a_claim_has_to_hold_of_the_ratio_as_it_is_corrected(one, other, claim, corrected):
+    found = [found for found in examine(one, other, claim=claim) if found.kind == "claimed ratio"]
+    assert [one.values["corrected"] for one in found] == ([] if corrected is None else [pytest.approx(corrected, rel=0.01)])
+    assert all(one.blocks for one in found)
+
+
+def test_a_claim_of_a_rate_has_to_hold_by_our_clock():
+    slow, quick = RATED | {"start_up_s": 2.0}, RATED | {"reported_s": 1 / 200, "observed_s": 0.2 / 1.6}
+    # Of a rate the ratio is the other way round: the reference is the one that a ratio above 1 favours.
+    (found,) = examine(quick, slow, "samples_per_s", claim=">= 1.9")
+    assert (found.kind, found.variant) == ("claimed ratio", "a")
+    assert describe_objection(found, {"a": "A"}).replace("\N{NO-BREAK SPACE}", " ") == (
+        "A is 2.00× as fast by its reports, but our clock saw 1.60×: that leaves 1.60×, and 1.90× is claimed"
+    )
+    assert examine(quick, slow, "samples_per_s", claim=">= 1.5") == []
+
+
+def test_a_first_epoch_whose_begin_was_seen_is_reported_too():
+    # Marks say 0.1 s of each epoch, and of the first one 0.6 s more were seen.
+    pairs = [(ran(0.2, 0.2, slower=one), ran(0.1, 0.1, slower=other)) for one, other in NOISE]
+    for one, other in pairs:
+        one.epochs.loc[0, "observed_s"], other.epochs.loc[0, "observed_s"] = 0.2, 0.7
+    (found, *_) = object_to_faster(pairs)
+    assert (found.kind, found.values["unreported_s"]) == ("outside", pytest.approx(0.6, rel=0.01))
+
+
+def leave(processes, cpu_s):
+    run = ran(0.2, 0.2)
+    run.run.observed = run.run.observed.model_copy(update={"left_processes": processes, "left_cpu_s": cpu_s})
+    return run
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "blocking"),
+    [
+        ((1, 0.0), (1, 0.06), ["b"]),
+        ((1, 0.01), (1, 0.01), []),
+        ((1, 0.5), (1, 0.6), []),  # a logger
+        ((1, 0.06), (1, 0.0), []),  # the slower one's
+        ((0, 0.0), (1, 0.0), ["b"]),
+        ((0, None), (0, None), []),
+    ],
+)
+def test_processes_that_the_faster_variant_leaves_may_not_have_worked_more(one, other, blocking):
+    pairs = [(leave(*one), leave(*other)) for _ in range(4)]
+    found = [found for found in object_to_faster(pairs) if found.kind == "left processes"]
+    assert [one.variant for one in found if one.blocks] == blocking
+    assert len(found) == (one[0] > 0) + (other[0] > 0)
 
 
 def list_records():

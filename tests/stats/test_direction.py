@@ -82,6 +82,15 @@ def test_epochs_cut_into_parts_are_no_gain():
     assert say(found).startswith("B ran 20 epochs and the other 5: it is 4.00× as fast by its average epoch, but 1.00× (0.98")
 
 
+def test_other_numbers_of_epochs_need_a_process_that_shows_the_gain():
+    # 10 epochs of 0.2 s against 5 of 0.4 s; of the processes one takes 3.4 s and three 1.2 s, against 2.2 s.
+    runs = [(run([0.4] * 5, 2.2, 1, False), run([0.2] * 10, process_s, 1, False)) for process_s in (3.4, 1.2, 1.2, 1.2)]
+    (found,) = check_direction(Examined("a", "b", "training_epoch_s", runs, 2.0, None, "faster", 0.02))
+    # The geometric mean of 3.4 and three times 1.2 is 1.557: 1.41 times as fast, and not significantly so.
+    assert found.values["process"] == pytest.approx(2.2 / 1.557, rel=0.001)
+    assert (found.blocks, found.values["process_low"] < 1) == (True, True)
+
+
 @pytest.mark.parametrize(
     ("reference", "candidate"),
     [

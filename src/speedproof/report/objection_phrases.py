@@ -15,6 +15,8 @@ _PLACES = {
     "unreported_s": "between its epochs",
     "after_s": "after its last epoch",
     "elsewhere_s": "outside of its epochs",
+    "before_reports_s": "until its first report",
+    "after_reports_s": "after its last report",
 }
 # Why our clock did not see epochs: of one variant, of both, and what to do about it.
 _UNSEEN = {
@@ -91,7 +93,11 @@ def describe_remedy(objections: Sequence[Objection]) -> str:
 def _left_processes(one: Objection, whose: str) -> str:
     number = int(one.values["processes"])
     count = f"{number} process{'' if number == 1 else 'es'}"
-    return f"{whose} left {count} running when it ended, and what they would still have done is not timed"
+    left = f"{whose} left {count} running when it ended, and what they would still have done is not timed"
+    if "cpu_s" not in one.values:
+        return left
+    own, other = _format_values(one, "s", "cpu_s", "other_cpu_s")
+    return f"{left}: they had used {own} of CPU time (the other's: {other})"
 
 
 def _clocks(one: Objection, whose: str) -> str:
@@ -99,7 +105,7 @@ def _clocks(one: Objection, whose: str) -> str:
 
 
 def _unsupported(one: Objection, whose: str) -> str:
-    if "elsewhere_s" in one.values:
+    if any(name in _PLACES for name in one.values):
         return f"{_outside(one, whose)}, too noisy to check"
     return f"{_describe_ratios(one, whose)}, too noisy to check{_describe_unreported(one)}"
 
@@ -119,16 +125,32 @@ def _describe_unreported(one: Objection) -> str:
 
 def _outside(one: Objection, whose: str) -> str:
     """Return where a variant's process spends what its epochs save."""
-    spent = " and ".join(
-        f"{format_value(one.values[name], 's')} {place}" for name, place in _PLACES.items() if name in one.values
-    )
+    spent = _describe_places(one)
     whole = (
         f", so that its whole process is {format_value(one.values['process'], '×')} as fast" if "process" in one.values else ""
     )
-    if "gain_s" not in one.values:
+    if "gain_s" in one.values:
+        saves = f"the epochs of {whose} take {format_value(one.values['gain_s'], 's')} less by its reports"
+    elif "interval_gain_s" in one.values:
+        saves = f"from its first report to its last {whose} takes {format_value(one.values['interval_gain_s'], 's')} less"
+    else:
         return f"the process of {whose} takes longer than the other's: {spent}{whole}"
-    (saved,) = _format_values(one, "s", "gain_s")
-    return f"the epochs of {whose} take {saved} less by its reports, but its process takes longer elsewhere: {spent}{whole}"
+    return f"{saves}, but its process takes longer elsewhere: {spent}{whole}"
+
+
+def _describe_places(one: Objection) -> str:
+    parts = [f"{format_value(one.values[name], 's')} {place}" for name, place in _PLACES.items() if name in one.values]
+    return " and ".join([*([", ".join(parts[:-1])] if parts[1:] else []), *parts[-1:]])
+
+
+def _claimed_ratio(one: Objection, whose: str) -> str:
+    """Return what is left of a ratio of which more is claimed, and why."""
+    reported, corrected, claimed = _format_values(one, "×", "reported", "corrected", "claimed")
+    reasons = [f"our clock saw {format_value(one.values['observed'], '×')}"] if "observed" in one.values else []
+    if places := _describe_places(one):
+        reasons.append(f"it takes longer elsewhere ({places})")
+    why = " and ".join(reasons)
+    return f"{whose} is {reported} as fast by its reports, but {why}: that leaves {corrected}, and {claimed} is claimed"
 
 
 def _unobserved(one: Objection, whose: str) -> str:
@@ -306,6 +328,7 @@ _PHRASES: dict[ObjectionKind, Callable[[Objection, str], str]] = {
     "outside": _outside,
     "unobserved": _unobserved,
     "direction": _direction,
+    "claimed ratio": _claimed_ratio,
     "warm-up differs": _warm_up_differs,
     "slowed": _slowed,
     "may be slowed": _may_be_slowed,

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 import speedproof.util.frames  # noqa: F401 (how pandas holds texts)
+from speedproof.results.asked import Asked, read_asked
 from speedproof.results.comparison import COMPARISON_FILE, Comparison, read_comparison
 from speedproof.results.evidence_archive import EXPERIMENTS_FOLDER, OLD_EXPERIMENTS_FOLDER, find_files, is_there
 from speedproof.results.experiment import (
@@ -219,6 +220,11 @@ class Results:
     def trust_reported(self) -> str | None:
         """Return why reported times count that our own clock does not support, by the first experiment; None: they do not."""
         return self.experiments[0].trust_reported
+
+    @cached_property
+    def asked(self) -> Asked | None:
+        """Return what a proof was asked; None if these are no proof's results."""
+        return read_asked(self.folder)
 
     @property
     def ablation(self) -> list[str]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 ObjectionKind = Literal[
     "left processes",
-    "clocks", "unsupported", "outside", "unobserved", "direction",
+    "clocks", "unsupported", "outside", "unobserved", "direction", "claimed ratio",
     "warm-up differs", "watched run differs", "watched run", "slowed", "may be slowed",
     "carried over", "warm caches", "changed packages", "changed links",
     "cores", "bytes read", "gpus",
@@ -18,7 +18,9 @@ ObjectionKind = Literal[
     "noise", "busy machine", "shared gpu", "stolen time", "cpu quota", "heat", "gpu clocks", "gpu still busy",
 ]  # fmt: skip
 # What a user's own reason to trust reported times turns into conditions.
-OF_REPORTED_TIMES: tuple[ObjectionKind, ...] = ("clocks", "unsupported", "outside", "unobserved", "direction")
+OF_REPORTED_TIMES: tuple[ObjectionKind, ...] = (
+    "clocks", "unsupported", "outside", "unobserved", "direction", "claimed ratio",
+)  # fmt: skip
 MACHINE_KINDS: frozenset[ObjectionKind] = frozenset({"noise", "busy machine", "shared gpu", "stolen time", "cpu quota", "heat"})
 
 

@@ -82,7 +82,9 @@ class Observations(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     left_processes: Count = 0  # that still ran when the program had ended, and were ended then
+    left_cpu_s: Duration | None = None  # that these had used by then; None: not known
     arrivals: Arrivals = "none"
+    ranks: Annotated[int, Field(ge=1)] = 1  # that its program starts itself, each of which may report an epoch
     rates: bool = False  # whether its epochs are printed rates: one sample each
     start_up_s: Duration | None = None  # from the launch to the first epoch, by our clock; None: not seen
     after_s: Duration | None = None  # from the last epoch's end until the program and its children had ended; None: not seen

@@ -162,7 +162,9 @@ def _observe(
     life = seen.life if variant.ranks == 1 and profiler == "none" else None
     return Observations(
         left_processes=seen.left if profiler == "none" else 0,  # nsys has helpers of its own
+        left_cpu_s=seen.life.left_cpu_s if seen.life and profiler == "none" else None,
         arrivals=judge_arrivals(marks, seen.reports, variant.reads),
+        ranks=variant.gpus if variant.own_ranks else 1,
         rates=marks.rates,
         start_up_s=find_start_up(marks, seen.launched_s),
         after_s=find_time_after(marks, seen.gone_s),

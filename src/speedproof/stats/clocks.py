@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -13,24 +13,23 @@ from speedproof.results.objections import Objection
 from speedproof.results.observations import Arrivals
 from speedproof.results.run_record import OBSERVED
 from speedproof.stats.comparability import RunPair
-from speedproof.stats.estimates import LEAST_PAIRS, one_sided_quantile
+from speedproof.stats.estimates import LEAST_PAIRS, LowerBound
 from speedproof.stats.gpu_samples import epoch_totals, read_column
 from speedproof.stats.metrics import METRICS
+from speedproof.stats.time_outside import check_outside
 
 if TYPE_CHECKING:
     from speedproof.stats.ratio_checks import Examined
 
-_CONFIDENCE = 0.99  # one-sided
 # By how much unreported time may change a log ratio: as much as two variants may differ that are called equivalent, or a tenth
 # of it. In records/2026-11-25-h200-tutorial-pair 2 ms per epoch turn 354× into 315× (2 % of the log ratio), of two
 # programs that are honest.
-_TOLERANCE, _SHARE = 0.02, 0.1
+TOLERANCE, _SHARE = 0.02, 0.1
 # If it is not significant, it is too noisy to support a report from here on, and if it is half of what that claims. Between
 # honest programs of the records such changes reach 0.07 (2026-11-25-h100-tumour-published, with start-up and end in them).
 _NOISY = 0.1
 LEAST_SEEN = 3  # pairs: on a busy machine a line may come late, and its run's epochs are not seen
-_EATEN = 0.5  # of a gain, by time outside of epochs
-_ELSEWHERE = "elsewhere_s"  # all of that, if our clock did not see the epochs
+_EATEN = 0.5  # of a gain
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,7 @@ class Clocks:
     process_s: float
     rates: bool
     arrivals: Arrivals
+    ranks: int = 1  # of which each may report an epoch
 
 
 def read_clocks(run: MeasuredRun) -> Clocks | None:
@@ -71,29 +71,16 @@ def _read_clocks(run: MeasuredRun) -> Clocks | None:
         reported_s=float(totals[counted].mean()),
         total_s=float(totals.sum()),
         observed_s=None if observed is None else float(observed[counted].mean()),
-        unreported_s=None if observed is None else float((observed - totals)[counted].sum()),
+        # Of the first epoch our clock saw the begin only if that is a mark or a range; else all before is start-up.
+        unreported_s=None if observed is None else float(np.nansum(observed - totals)),
         resolution_s=run.run.resolution_s or 0.0,
         start_up_s=seen.start_up_s,
         after_s=seen.after_s,
         process_s=run.run.process_s,
         rates=seen.rates,
         arrivals=seen.arrivals,
+        ranks=seen.ranks,
     )
-
-
-@dataclass(frozen=True)
-class _Mean:
-    """A mean of pairs' values, and the end of its one-sided interval."""
-
-    centre: float
-    least: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "_Mean":
-        centre = fmean(values)
-        if len(values) < 2:
-            return cls(centre, -math.inf)
-        return cls(centre, centre - one_sided_quantile(len(values) - 1, _CONFIDENCE) * stdev(values) / math.sqrt(len(values)))
 
 
 def observe_ratio(metric: str, pairs: Sequence[RunPair]) -> float | None:
@@ -128,17 +115,27 @@ def check_reported_times(examined: "Examined") -> list[Objection]:
     sides = (examined.reference, examined.candidate)
     for variant, ordered in ((sides[0], pairs), (sides[1], [pair[::-1] for pair in pairs])):
         check = _check_rates if pairs[0][0].rates else _check_epochs
-        objection = check(variant, ordered) or _check_outside(examined, variant, ordered)
+        objection = check(variant, ordered) or check_outside(examined, variant, ordered)
         found += [objection] if objection else []
     return found
 
 
-def _check_epochs(variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
-    """Object if the variant leaves more of its epochs unreported than the other, in seconds and as a share.
+@dataclass(frozen=True)
+class Unreported:
+    """What a variant leaves out of its reports more than the other does."""
+
+    reported: float  # how many times as fast it is by its reports, as a logarithm
+    hidden: float  # by how much what it leaves out changes that
+    significant: bool
+    values: dict[str, float]
+
+
+def find_unreported(pairs: Sequence[ClockPair]) -> Unreported | None:
+    """Return what the first variant leaves unreported of its epochs, in seconds and as a share, whichever is less.
 
     A program that reports only its training leaves out the same seconds when that gets faster, hence a larger share; one that
     reports one iteration of ten leaves out more seconds when it is slower, at the same share. Both are honest. What a slower
-    variant leaves out besides does not flatter it as long as it is less than what its report admits.
+    variant leaves out besides does not flatter it as long as it is less than what its report admits. None if our clock saw few.
     """
     seen = [(one, other, one.observed_s, other.observed_s) for one, other in pairs]
     known = [(one, other, own, others) for one, other, own, others in seen if own and others]
@@ -147,24 +144,36 @@ def _check_epochs(variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
     admitted_s = max(0.0, fmean(one.reported_s - other.reported_s for one, other, *_ in known))
     digits_s = max(2 * clocks.resolution_s for one, other, *_ in known for clocks in (one, other))
     base_s = fmean(one.reported_s for one, *_ in known)
-    seconds = _Mean.of(
+    seconds = LowerBound.of(
         [(own - one.reported_s) - (others - other.reported_s) - admitted_s - digits_s for one, other, own, others in known]
     )
-    shares = _Mean.of(
+    shares = LowerBound.of(
         [math.log(own / others) - math.log(one.reported_s / other.reported_s) for one, other, own, others in known]
     )
     reported = fmean(math.log(other.reported_s / one.reported_s) for one, other, *_ in known)
-    hidden = min(shares.centre, math.log1p(seconds.centre / base_s) if seconds.centre > 0 else 0.0)
-    values = {
-        "reported": math.exp(reported),
-        "observed": math.exp(fmean(math.log(others / own) for _, _, own, others in known)),
-        "unreported_s": fmean(own - one.reported_s for one, _, own, _ in known),
-        "unreported_by_other_s": fmean(others - other.reported_s for _, other, _, others in known),
-    }
-    if hidden > max(_TOLERANCE, _SHARE * abs(reported)) and seconds.least > 0 and shares.least > 0:
-        return Objection(kind="clocks", variant=variant, blocks=True, values=values)
-    if reported > -_TOLERANCE and hidden > max(_NOISY, _EATEN * reported):  # noise does not flatter what is reported as slower
-        return Objection(kind="unsupported", variant=variant, blocks=True, values=values)
+    return Unreported(
+        reported=reported,
+        hidden=min(shares.centre, math.log1p(seconds.centre / base_s) if seconds.centre > 0 else 0.0),
+        significant=seconds.least > 0 and shares.least > 0,
+        values={
+            "reported": math.exp(reported),
+            "observed": math.exp(fmean(math.log(others / own) for _, _, own, others in known)),
+            "unreported_s": fmean(own - one.reported_s for one, _, own, _ in known),
+            "unreported_by_other_s": fmean(others - other.reported_s for _, other, _, others in known),
+        },
+    )
+
+
+def _check_epochs(variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
+    """Object if the variant leaves more of its epochs unreported than the other, in seconds and as a share."""
+    left = find_unreported(pairs)
+    if left is None:
+        return None
+    if left.hidden > max(TOLERANCE, _SHARE * abs(left.reported)) and left.significant:
+        return Objection(kind="clocks", variant=variant, blocks=True, values=left.values)
+    # Noise does not flatter what is reported as slower.
+    if left.reported > -TOLERANCE and left.hidden > max(_NOISY, _EATEN * left.reported):
+        return Objection(kind="unsupported", variant=variant, blocks=True, values=left.values)
     return None
 
 
@@ -181,7 +190,7 @@ def _check_rates(variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
         known = list(pairs)
         logs = [math.log(other.process_s / one.process_s) for one, other in known]
     reported = fmean(math.log(other.reported_s / one.reported_s) for one, other in known)
-    missing = _Mean.of(
+    missing = LowerBound.of(
         [math.log(other.reported_s / one.reported_s) - log for (one, other), log in zip(known, logs, strict=True)]
     )
     digits = max(one.resolution_s / one.reported_s + other.resolution_s / other.reported_s for one, other in known)
@@ -193,50 +202,3 @@ def _check_rates(variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
         blocks=True,
         values={"reported": math.exp(reported), "observed": math.exp(fmean(logs))},
     )
-
-
-def _check_outside(examined: "Examined", variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
-    """Object if what the variant takes longer outside of its epochs is at least half of what these save by their reports.
-
-    Of a variant that is called equivalent, which saves nothing, it is half of all its epochs, after the last one.
-    """
-    if any(one.rates or other.rates for one, other in pairs):
-        return None  # what all epochs take is not reported
-    excesses = _list_excesses(pairs)
-    gain: dict[str, float] = {}
-    if variant == examined.favoured:
-        gain_s = fmean(one.epochs * (other.reported_s - one.reported_s) for one, other in pairs)
-        # What a first epoch takes more counts in no average: it may compile, or do the others' work.
-        excesses["first_epoch_s"] = [_find_first_excess(one) - _find_first_excess(other) for one, other in pairs]
-        needed_s, gain = _EATEN * gain_s, {"gain_s": gain_s}
-    elif examined.outcome == "equivalent":
-        needed_s = _EATEN * fmean(one.total_s for one, _ in pairs)
-        excesses = {name: values for name, values in excesses.items() if name == "after_s"}
-    else:
-        return None
-    means = {name: _Mean.of(values) for name, values in excesses.items()}
-    found = {name: mean.centre for name, mean in means.items() if mean.least > 0}
-    if needed_s <= 0:
-        return None
-    if sum(found.values()) >= needed_s:
-        whole = {"process": math.exp(fmean(math.log(other.process_s / one.process_s) for one, other in pairs))}
-        return Objection(kind="outside", variant=variant, blocks=True, values=found | gain | whole)
-    if _ELSEWHERE in means and means[_ELSEWHERE].centre >= needed_s:  # the process is the only check, and supports nothing
-        return Objection(kind="unsupported", variant=variant, blocks=True, values={_ELSEWHERE: means[_ELSEWHERE].centre} | gain)
-    return None
-
-
-def _find_first_excess(clocks: Clocks) -> float:
-    """Return by how much a run's first epoch is longer than its others."""
-    return clocks.total_s - clocks.epochs * clocks.reported_s
-
-
-def _list_excesses(pairs: Sequence[ClockPair]) -> dict[str, list[float]]:
-    """Return by pairs how much longer the first variant takes outside of its epochs: by parts, if our clock saw both."""
-    names = ("start_up_s", "unreported_s", "after_s")
-    parts = {name: [(getattr(one, name), getattr(other, name)) for one, other in pairs] for name in names}
-    if any(clocks.total_s > clocks.process_s for pair in pairs for clocks in pair):
-        return {}  # several ranks report each epoch
-    if any(value is None for values in parts.values() for pair in values for value in pair):
-        return {_ELSEWHERE: [(one.process_s - one.total_s) - (other.process_s - other.total_s) for one, other in pairs]}
-    return {name: [own - others for own, others in values] for name, values in parts.items()}

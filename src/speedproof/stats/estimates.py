@@ -7,6 +7,7 @@ from functools import cache
 from statistics import fmean, stdev
 
 CONFIDENCE = 0.95
+_ONE_SIDED = 0.99  # of :class:`LowerBound`
 LEAST_PAIRS = 4  # of which a verdict is given
 LEAST_HOSTS = 3  # that speak for a model of GPU
 
@@ -84,6 +85,23 @@ def estimate_mean(values: Sequence[float], comparisons: int = 1) -> Estimate:
         return Estimate(centre, None)
     half_width = student_quantile(len(values) - 1, comparisons) * stdev(values) / math.sqrt(len(values))
     return Estimate(centre, Interval(centre - half_width, centre + half_width))
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """A mean, and the lower end of its one-sided interval at 99 %: what is above 0 there is significant."""
+
+    centre: float
+    least: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "LowerBound":
+        """Return the mean of at least one value; of a single one it has no lower end."""
+        centre = fmean(values)
+        if len(values) < 2:
+            return cls(centre, -math.inf)
+        quantile = one_sided_quantile(len(values) - 1, _ONE_SIDED)
+        return cls(centre, centre - quantile * stdev(values) / math.sqrt(len(values)))
 
 
 def list_log_ratios(pairs: Sequence[Pair]) -> list[float]:

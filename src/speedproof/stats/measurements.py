@@ -363,6 +363,7 @@ def _build_ratio(
             outcome=outcome,
             equivalence_margin=results.equivalence_margin,
             trusted=results.trust_reported is not None,
+            claim=results.asked.claim if results.asked and (metric, target) == (results.asked.metric, None) else None,
         )
         objections = find_objections(examined)
     return Ratio(

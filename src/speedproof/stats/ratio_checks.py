@@ -3,15 +3,18 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from speedproof.results.asked import Claim
 from speedproof.results.comparison import Outcome
 from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import OF_REPORTED_TIMES, Objection
 from speedproof.stats.carried_over import check_carried_over
+from speedproof.stats.claimed_ratio import check_claimed_ratio
 from speedproof.stats.clocks import check_reported_times
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.direction import check_direction
 from speedproof.stats.estimates import Interval, Pair
 from speedproof.stats.late_gpu_work import check_late_gpu_work
+from speedproof.stats.left_processes import check_left_processes
 from speedproof.stats.machine_noise import check_machine
 from speedproof.stats.metrics import METRICS
 from speedproof.stats.order_effect import check_order
@@ -36,6 +39,7 @@ class Examined:
     values: Sequence[Pair] = ()  # of the metric, by pair
     # The variants' profiled runs, the reference's first.
     profiled: tuple[Sequence[MeasuredRun], Sequence[MeasuredRun]] = ((), ())
+    claim: Claim | None = None  # what is claimed of it
     trusted: bool = False  # whether the user has a reason to trust reported times
 
     @property
@@ -50,30 +54,17 @@ class Examined:
 Check = Callable[[Examined], list[Objection]]
 
 
-def _check_left_processes(examined: Examined) -> list[Objection]:
-    """Object if a variant's program ended before its processes did: they were killed, so their work is in no time."""
-    left = [
-        max((run.run.observed.left_processes if run.run.observed else 0) for run in runs)
-        for runs in zip(*examined.pairs, strict=True)
-    ]
-    return [
-        # What both leave, such as a logger, favours neither.
-        Objection(kind="left processes", variant=variant, blocks=own > other, values={"processes": own})
-        for variant, own, other in zip((examined.reference, examined.candidate), left, reversed(left), strict=True)
-        if own
-    ]
-
-
 def _check_same_work(examined: Examined) -> list[Objection]:
     """State in what the faster variant had more of the machine, or read less."""
     return check_same_work(examined.reference, examined.candidate, examined.metric, examined.centre, examined.pairs)
 
 
 CHECKS: tuple[Check, ...] = (
-    _check_left_processes,
+    check_left_processes,
     check_reported_times,
     check_unobserved,
     check_direction,
+    check_claimed_ratio,
     check_carried_over,
     check_warm_up,
     check_slower_later,
@@ -91,6 +82,8 @@ def find_objections(examined: Examined) -> list[Objection]:
     found = [objection for check in CHECKS for objection in check(examined)]
     explained = {one.variant for one in found if one.kind in ("carried over", "warm caches", "slowed")}
     found = [one for one in found if one.kind != "warm-up differs" or one.variant not in explained]
+    doubted = {one.variant for one in found if one.blocks and one.kind in OF_REPORTED_TIMES and one.kind != "claimed ratio"}
+    found = [one for one in found if one.kind != "claimed ratio" or one.variant not in doubted]
     if examined.trusted:
         found = [one.model_copy(update={"blocks": False}) if one.kind in OF_REPORTED_TIMES else one for one in found]
     return sorted(found, key=lambda objection: not objection.blocks)

@@ -45,6 +45,7 @@ class Life:
     cpu_s: float | None = None  # user and system, of all of its processes that ended; None: not known
     read_bytes: int | None = None  # that these read in all, from memory too; None: the system does not tell
     storage_bytes: int | None = None  # of those, from storage
+    left_cpu_s: float = 0.0  # that those which were ended had used
 
 
 def run_child(
@@ -84,8 +85,9 @@ def run_child(
             status = child.wait(limit_s)
             reported = ours.recv(4096).split()
             if lives is not None and reported:
-                began_s, ended_s, left, gone_s, cpu_s, *read = reported
-                lives.append(Life(float(began_s), float(ended_s), int(left), float(gone_s), float(cpu_s), *map(int, read)))
+                began_s, ended_s, left, left_s, gone_s, cpu_s, *read = reported
+                used = (float(cpu_s), *map(int, read))
+                lives.append(Life(float(began_s), float(ended_s), int(left), float(gone_s), *used, left_cpu_s=float(left_s)))
             return status
         except StoppedError:
             _stop(child)

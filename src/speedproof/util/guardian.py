@@ -7,8 +7,8 @@ sleeps. NAME, if not empty, is the variable that tells the program when it was l
 is removed if the experiment ends first, since nobody else would.
 
 When the program has ended, this writes a line into the socket: when the program began and ended, how many processes it left
-running, when the last one was gone, and what they used (:func:`add_usage`). Then it ends as the program did, by the same
-signal if by one.
+running and what CPU time these had used, when the last one was gone, and what they used (:func:`add_usage`). Then it ends as
+the program did, by the same signal if by one.
 
 Each run waits for its start: what is imported is little, and `pathlib`, a third of it, is not.
 """
@@ -63,7 +63,8 @@ def main(control: int, launched: str, pipe: str, command: list[str]) -> None:
             ended_s = time.monotonic()
             if status is not None:
                 left, gone_s = await_descendants(ended_s)
-                tell(control, f"{began_s!r} {ended_s!r} {left} {gone_s!r} {add_usage(read_before)}")
+                left_s = sum(map(count_cpu, left))
+                tell(control, f"{began_s!r} {ended_s!r} {len(left)} {left_s!r} {gone_s!r} {add_usage(read_before)}")
     end_descendants()
     end_as(status)
 
@@ -138,14 +139,24 @@ def reap(program: int) -> int | None:
             status = ended
 
 
-def await_descendants(ended_s: float) -> tuple[int, float]:
-    """Return how many descendants outlive a program by more than the grace, and when the last of the others was gone."""
+def await_descendants(ended_s: float) -> tuple[list[int], float]:
+    """Return which descendants outlive a program by more than the grace, and when the last of the others was gone."""
     gone_s = ended_s
     while (found := find_descendants(os.getpid())) and time.monotonic() < ended_s + GRACE_S:
         time.sleep(0.005)
         reap(0)
         gone_s = time.monotonic()
-    return len(found), gone_s
+    return found, gone_s
+
+
+def count_cpu(number: int) -> float:
+    """Return the CPU seconds of a process and of those that it waited for; 0 if the system does not tell."""
+    try:
+        with open(f"/proc/{number}/stat", "rb") as file:  # noqa: PTH123
+            ticks = file.read().rpartition(b")")[2].split()[11:15]
+    except OSError:
+        return 0.0
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def end_descendants() -> None:

@@ -1,10 +1,9 @@
 """What figures are drawn from, and whether there is enough of it."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
-from speedproof.results.asked import Asked, read_asked
+from speedproof.results.asked import Asked
 from speedproof.results.comparison import Comparison
 from speedproof.results.difference import DIFFERENCE_FILE, Difference, read_difference
 from speedproof.results.folder import MeasuredRun, Results, difference_folder, read_current_comparison, read_results
@@ -23,10 +22,10 @@ class Evidence:
         """Return whether it is of `speedproof prove`: of commands that need tell nothing, so that what they lack is no news."""
         return self.asked is not None
 
-    @cached_property
+    @property
     def asked(self) -> Asked | None:
         """Return what the proof was asked, where its folder tells."""
-        return read_asked(self.results.folder)
+        return self.results.asked
 
     @property
     def tells_quality(self) -> bool:
