@@ -86,8 +86,9 @@ def run_child(
             reported = ours.recv(4096).split()
             if lives is not None and reported:
                 began_s, ended_s, left, left_s, gone_s, cpu_s, *read = reported
-                used = (float(cpu_s), *map(int, read))
-                lives.append(Life(float(began_s), float(ended_s), int(left), float(gone_s), *used, left_cpu_s=float(left_s)))
+                read_bytes, storage_bytes = map(int, read) if read else (None, None)
+                ends = (float(began_s), float(ended_s), int(left), float(gone_s))
+                lives.append(Life(*ends, float(cpu_s), read_bytes, storage_bytes, float(left_s)))
             return status
         except StoppedError:
             _stop(child)
