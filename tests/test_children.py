@@ -197,7 +197,7 @@ def test_what_left_processes_had_used_is_known():
         script = f'"$@" {folder}/done & while ! test -e {folder}/done; do sleep 0.02; done'
         run_child(["sh", "-c", script, "sh", sys.executable, "-S", "-c", work], output.fileno(), os.environ, lives=lives)
     assert lives[0].left == 1
-    assert 0.2 <= lives[0].left_cpu_s < 0.5
+    assert 0.18 <= lives[0].left_cpu_s < 0.5  # counted in hundredths of a second, for user and system each
 
 
 def test_of_a_program_that_is_killed_with_its_guardian_there_are_no_moments():

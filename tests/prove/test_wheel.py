@@ -36,7 +36,7 @@ def test_two_commands_are_proven_from_a_wheel_in_an_empty_folder(tmp_path):
     assert done.stdout, done.stderr
     verdict = json.loads(done.stdout)
     # On a machine that is busy with something else nothing may be shown of even these two.
-    assert done.returncode == {"faster": 0, "inconclusive": 2}[verdict["outcome"]] == verdict["exit_status"], done.stderr
+    assert done.returncode == {"claim holds": 0, "inconclusive": 2}[verdict["outcome"]] == verdict["exit_status"], done.stderr
     assert (verdict["metric"], verdict["source"]) == ("process_s", "process")
     assert 1 < verdict["candidates"][0]["ratio"] < 6
     assert "round 4 of 4" in done.stderr

@@ -47,7 +47,7 @@ def check_claimed_ratio(examined: "Examined") -> list[Objection]:
 def _read_claim(examined: "Examined") -> _Claimed | None:
     """Return what is claimed, if the ratio shows it and there are reports to be checked."""
     claim, interval, pairs = examined.claim, examined.interval, pair_clocks(examined)
-    if claim is None or interval is None or not pairs or claim.judge(interval.low, interval.high) != "shown":
+    if claim is None or interval is None or not pairs or claim.judge(interval.low, interval.high) != "claim holds":
         return None
     is_least = claim.low is not None  # a ratio of at most 1.1 favours the other variant
     candidate = METRICS[examined.metric].lower_is_better == is_least

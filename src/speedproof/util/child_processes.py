@@ -42,10 +42,10 @@ class Life:
     ended_s: float
     left: int  # processes that still ran, and were ended
     gone_s: float  # when its last process had ended, whether by itself or not
+    left_cpu_s: float = 0.0  # that those which were ended had used
     cpu_s: float | None = None  # user and system, of all of its processes that ended; None: not known
     read_bytes: int | None = None  # that these read in all, from memory too; None: the system does not tell
     storage_bytes: int | None = None  # of those, from storage
-    left_cpu_s: float = 0.0  # that those which were ended had used
 
 
 def run_child(
@@ -86,9 +86,10 @@ def run_child(
             reported = ours.recv(4096).split()
             if lives is not None and reported:
                 began_s, ended_s, left, left_s, gone_s, cpu_s, *read = reported
-                read_bytes, storage_bytes = map(int, read) if read else (None, None)
-                ends = (float(began_s), float(ended_s), int(left), float(gone_s))
-                lives.append(Life(*ends, float(cpu_s), read_bytes, storage_bytes, float(left_s)))
+                life = Life(
+                    float(began_s), float(ended_s), int(left), float(gone_s), float(left_s), float(cpu_s), *map(int, read)
+                )
+                lives.append(life)
             return status
         except StoppedError:
             _stop(child)
