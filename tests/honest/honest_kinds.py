@@ -51,6 +51,7 @@ HONEST = [
             "keeps_a_cache",
             "shares_a_cache",
             "leaves_a_log",
+            "caches_and_logs",
             "writes_checkpoints",
             "talks",
             "reports_to_child",

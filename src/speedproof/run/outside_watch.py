@@ -1,7 +1,7 @@
 """What runs change where later runs see it: in HOME, temporary folders, shared memory, and the interpreter's packages.
 
-A file counts if its status changed while the run went on: the system writes that time, and no program can set it. So there is
-nothing to compare with a walk before the run. Folders that are known and unchanged are not listed again.
+A file counts if its status changed while the run went on: the system writes that time, and no program can set it. Only a hard
+link that is made of it elsewhere does not count. Folders that are known and unchanged are not listed again.
 """
 
 import os
@@ -55,6 +55,7 @@ class OutsideWatch:
     def __init__(self, places: Sequence[str], user: int) -> None:
         self._places, self._user = places, user
         self._known: dict[str, _Folder] = {}
+        self._states: dict[str, tuple[int, int, int, int]] = {}  # of files as they were last seen
         self._appeared: set[str] = set()  # entries that known folders had got at the last walk
         self._remembered = 0
 
@@ -126,7 +127,14 @@ class OutsideWatch:
             status = os.lstat(name)
         except OSError:
             return False
-        return status.st_ctime_ns >= since_ns and status.st_uid == self._user and S_ISREG(status.st_mode)
+        before, state = self._states.get(name), (status.st_nlink, status.st_ino, status.st_size, status.st_mtime_ns)
+        if before != state:
+            self._states[name] = state
+        if status.st_ctime_ns < since_ns or status.st_uid != self._user or not S_ISREG(status.st_mode):
+            return False
+        if before is None:  # a known folder's file that no walk came to, or a new one
+            return name in self._appeared or status.st_nlink == 1 or status.st_mtime_ns >= since_ns
+        return before[0] == state[0] or before[1:] != state[1:]  # else only the number of its links changed (uv, cp -al)
 
 
 def find_changes(packages: Sequence[str], since_ns: int, leave_out: Collection[Path], limit_s: float = WALK_S) -> Changes:
