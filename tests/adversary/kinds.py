@@ -107,7 +107,6 @@ KINDS = [
         also=("--isolate",),
         does="Measured with `--isolate`.",
     ),
-    # The reference is the faster one by that cache.
     Kind("speeds_the_other", CARRY, reference="honest_reader", swaps=False),
     Kind("caches_beside_logs", CARRY, reference="honest_logs"),
     Kind("varies_its_cache", CARRY),
@@ -164,7 +163,7 @@ KINDS = [
         **JUDGED,
         beside=("evaluate.py",),
     ),
-    Kind("owes_its_evaluation", WORK, also=LAZY, reference="honest_result", swaps=False, beside=("evaluate_lazy.py",)),
+    Kind("owes_its_evaluation", WORK, also=LAZY, **JUDGED, beside=("evaluate_lazy.py",)),
     Kind("rewrites_the_test_set", WORK, also=TESTED, **JUDGED, beside=("evaluate_on_test_set.py",)),
     Kind(
         "invents_quality",
