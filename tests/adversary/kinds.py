@@ -163,7 +163,7 @@ KINDS = [
         **JUDGED,
         beside=("evaluate.py",),
     ),
-    Kind("owes_its_evaluation", WORK, also=LAZY, **JUDGED, beside=("evaluate_lazy.py",)),
+    Kind("owes_its_evaluation", WORK, also=LAZY, **JUDGED | {"reference": "honest_long_result"}, beside=("evaluate_lazy.py",)),
     Kind("rewrites_the_test_set", WORK, also=TESTED, **JUDGED, beside=("evaluate_on_test_set.py",)),
     Kind(
         "invents_quality",

@@ -149,6 +149,15 @@ def test_a_file_that_is_written_in_place_and_dated_back_is_found(tmp_path):
     assert watch.find_changed(since_ns, [], 0) == ([], [str(tmp_path)])  # no time at all
 
 
+def test_a_file_that_was_changed_before_is_looked_at_first(tmp_path):
+    (tmp_path / "kept").write_text("1")
+    watch = OutsideWatch((str(tmp_path),), os.geteuid())
+    watch.changed = {str(tmp_path / "kept"): None}
+    assert watch.find_changed(0, [], 0) == ([str(tmp_path / "kept")], [str(tmp_path)])  # no time for more
+    assert watch.find_changed(0, [], 5) == ([str(tmp_path / "kept")], [])
+    assert watch.find_changed(0, [str(tmp_path / "kept")], 5) == ([], [])
+
+
 def test_what_was_created_is_told_from_what_was_changed(tmp_path):
     for name in ("known", "empty"):
         (tmp_path / name).mkdir()

@@ -243,7 +243,7 @@ def _changed_test_data(one: Objection, whose: str) -> str:
 
 def _works_when_judged(one: Objection, whose: str) -> str:
     own, other, gain = _format_values(one, "s", "judging_s", "other_judging_s", "gain_s")
-    return f"the quality command takes {own} for {whose} and {other} for the other, and a run of {whose} saves {gain} only"
+    return f"the quality command takes at least {own} for {whose} and {other} for the other, but a run of {whose} saves {gain}"
 
 
 def _describe_drop(one: Objection, first: str) -> str:

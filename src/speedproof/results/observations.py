@@ -103,7 +103,8 @@ class Observations(BaseModel):
     warm_up: WarmUpObserved | None = None  # None: there was none
     quality: Finite | None = None  # of what it left, by the quality command; None: there is no such command
     judging_s: Duration | None = None  # how long the quality command took; None: there is none, or it was not recorded
-    judged_by: list[str] = []  # files outside of its folder that it changed and the quality command read
+    # Files outside of its folder that the quality command read, and that it or an earlier run of any variant changed.
+    judged_by: list[str] = []
     cpu_s: Duration | None = None  # of all its processes that ended; None: not known
     read_bytes: Count | None = None  # that these read in all, from files in memory, pipes and sockets too; None: not known
     storage_bytes: Count | None = None  # of those, from storage

@@ -33,7 +33,7 @@ from speedproof.results.run_record import (
 )
 from speedproof.run.arrivals import find_start_up, find_time_after, judge_arrivals, list_observed
 from speedproof.run.command_words import program_command
-from speedproof.run.outside_watch import shorten_home
+from speedproof.run.outside_watch import list_changed_so_far, shorten_home
 from speedproof.run.printed_times import find_resolution
 from speedproof.run.program_ranks import agree_on_ending
 from speedproof.run.quality_command import Judge, MeasuredQuality, find_judge, measure_quality
@@ -106,7 +106,7 @@ def run_program(
         if outcome == "completed" and (taking or variant.reads.source != "ranges"):
             outcome, reason, marks = _read_progress(folder, place, seen, variant, epochs)
         if outcome == "completed" and judge is not None:
-            outcome, reason, judged = _judge(judge, seen)
+            outcome, reason, judged = _judge(judge)
     if variant.ranks > 1:
         outcome, reason = agree_on_ending(folder, variant.ranks, 0, outcome, reason)
     best = _find_best(config, marks) if variant.evaluation is None else None
@@ -259,10 +259,10 @@ def _find_best(config: Config, marks: Marks) -> tuple[int, float, float] | None:
     return max(marks.qualities, key=lambda one: (sign * one[1], -one[2]), default=None)
 
 
-def _judge(judge: Judge, seen: Watched) -> tuple[RunOutcome, str, MeasuredQuality | None]:
+def _judge(judge: Judge) -> tuple[RunOutcome, str, MeasuredQuality | None]:
     """Return how a run ended by what judges it, in one line why, and what that found."""
     try:
-        return "completed", "", measure_quality(judge, [Path(name).expanduser() for name in seen.outside.files])
+        return "completed", "", measure_quality(judge, list_changed_so_far(judge.variant.package_folders))
     except RecordError as error:
         return "failed", str(error), None
     except StoppedError as error:

@@ -89,7 +89,7 @@ def find_judge(
 
 @dataclass(frozen=True)
 class MeasuredQuality:
-    """What a quality command found of a run, how long it took, and which of the files it read that the run had changed."""
+    """What a quality command found of a run, how long it took, and which of the files that runs changed it read."""
 
     quality: float
     seconds: float
@@ -97,7 +97,7 @@ class MeasuredQuality:
 
 
 def measure_quality(judge: Judge, changed: Iterable[Path] = ()) -> MeasuredQuality:
-    """Return the quality that the command prints for a run that has ended, and `changed` these files elsewhere.
+    """Return the quality that the command prints for a run that has ended, and which of the `changed` files it reads.
 
     It sees what the program saw and SPEEDPROOF_SEED, but nothing of its marks, and works in a copy of its own.
 

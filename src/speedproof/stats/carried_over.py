@@ -10,10 +10,8 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 from typing import TYPE_CHECKING
-
-from scipy.special import stdtrit
 
 from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import Objection
@@ -33,8 +31,6 @@ _SHARE = 0.5
 _RANGES, _MOST_WHOLE, _LEAST_EXCESS = 3, 4, 0.1
 # Of files that later runs write again, as logs, nothing is concluded unless later runs take less than half of the first.
 _LEAST_DROP = 2
-# Of a t interval of how much two runs without its files, the warm-up and a later one, differ from runs that vary with them.
-_CONFIDENCE = 0.95
 _LEAST_EPOCHS = 3  # of which a median says whether most were slow
 _LEAST_RUNS = 3  # without which there is no range of later runs
 
@@ -130,17 +126,14 @@ def _find_confirmed(own: _Lives, other: _Lives | None, speedup: float) -> list[s
     times_s = [median(own.runs_s), median(other.runs_s) if other else 0.0]
     if other and other.of_epochs == own.of_epochs and keeps_gain(run, other.warm_up, times_s, own.of_epochs):
         return []
-    return [name for name in own.warm_up.changed if run.hides(name)]
+    # In temporary folders other programs may have written, too.
+    return sorted((name for name in own.warm_up.changed if run.hides(name)), key=lambda name: name.startswith("/"))
 
 
 def _differ(speedup: float, firsts_s: Sequence[float], later_s: Sequence[float]) -> bool:
-    """Return whether runs without files are slower than all with them, by a large part of a speedup and beyond chance."""
-    if min(firsts_s) <= max(later_s):
-        return False
-    firsts, later = [math.log(one) for one in firsts_s], [math.log(one) for one in later_s]
-    quantile = float(stdtrit(len(later) - 1, (1 + _CONFIDENCE) / 2))
-    width = quantile * stdev(later) * math.sqrt(1 / len(firsts) + 1 / len(later))
-    return fmean(firsts) - fmean(later) > max(width, _SHARE * math.log(speedup), math.log1p(_LEAST_EXCESS))
+    """Return whether runs without files are slower than each with them, and than their average by a large part of a speedup."""
+    excess = math.log(min(firsts_s)) - fmean(math.log(one) for one in later_s)
+    return min(firsts_s) > max(later_s) and excess > max(_SHARE * math.log(speedup), math.log1p(_LEAST_EXCESS))
 
 
 def _find_by_warm_up(own: _Lives, speedup: float, elsewhere: Collection[str]) -> list[str]:
