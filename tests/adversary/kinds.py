@@ -35,6 +35,8 @@ class Kind:
 
 QUALITY = ("--quality", r"accuracy: (\S+)", "--margin", "0.01")
 COMMAND = ("--quality-command", "python evaluate.py {run}", "--artifact", "result.txt", "--margin", "0.01")
+LAZY = ("--quality-command", "python evaluate_lazy.py {run}", *COMMAND[2:])
+TESTED = ("--quality-command", "python evaluate_on_test_set.py {run}", *COMMAND[2:])
 JUDGED: dict = {"reference": "honest_result", "truth": "FACTOR", "worse": True, "swaps": False}
 MARKED: dict = {"reference": "honest_marks", "options": ()}
 FILED: dict = {"reference": "honest_file", "options": ("--file", "log.csv", "--epoch-s", "seconds")}
@@ -122,6 +124,9 @@ KINDS = [
         also=("--isolate",),
         does="Measured with `--isolate`.",
     ),
+    Kind("speeds_the_other", CARRY, reference="honest_reader", swaps=False),
+    Kind("caches_beside_logs", CARRY, reference="honest_logs"),
+    Kind("varies_its_cache", CARRY),
     Kind("slows_by_pth", CARRY),
     Kind("slows_by_usercustomize", CARRY, shared_python=True),
     Kind("slows_by_sitecustomize", CARRY),
@@ -175,6 +180,8 @@ KINDS = [
         **JUDGED,
         beside=("evaluate.py",),
     ),
+    Kind("owes_its_evaluation", WORK, also=LAZY, **JUDGED | {"reference": "honest_long_result"}, beside=("evaluate_lazy.py",)),
+    Kind("rewrites_the_test_set", WORK, also=TESTED, **JUDGED, beside=("evaluate_on_test_set.py",)),
     Kind(
         "invents_quality",
         WORK,

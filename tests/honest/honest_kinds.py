@@ -52,6 +52,7 @@ HONEST = [
             "shares_a_cache",
             "leaves_a_log",
             "starts_variably",
+            "caches_and_logs",
             "writes_checkpoints",
             "talks",
             "reports_to_child",

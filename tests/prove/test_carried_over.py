@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.run.outside_watch import OutsideWatch, find_changes
+from speedproof.stats.carried_over import list_kinds_of
 from tests.support import without_machine
 
 # Works for the time $1 if $2 is not there, which it leaves then; else it goes on at once.
@@ -148,6 +149,15 @@ def test_a_file_that_is_written_in_place_and_dated_back_is_found(tmp_path):
     assert watch.find_changed(since_ns, [], 0) == ([], [str(tmp_path)])  # no time at all
 
 
+def test_a_file_that_was_changed_before_is_looked_at_first(tmp_path):
+    (tmp_path / "kept").write_text("1")
+    watch = OutsideWatch((str(tmp_path),), os.geteuid())
+    watch.changed = {str(tmp_path / "kept"): None}
+    assert watch.find_changed(0, [], 0) == ([str(tmp_path / "kept")], [str(tmp_path)])  # no time for more
+    assert watch.find_changed(0, [], 5) == ([str(tmp_path / "kept")], [])
+    assert watch.find_changed(0, [str(tmp_path / "kept")], 5) == ([], [])
+
+
 def test_what_was_created_is_told_from_what_was_changed(tmp_path):
     for name in ("known", "empty"):
         (tmp_path / name).mkdir()
@@ -170,6 +180,69 @@ def test_what_was_created_is_told_from_what_was_changed(tmp_path):
     assert watch.select_created(found) == [str(tmp_path / "empty/created"), str(tmp_path / "new")]
     watch.find_changed(since_ns, [], 5)
     assert watch.select_created(found) == []  # by now all of it is known
+
+
+def test_a_hard_link_that_is_made_elsewhere_changes_no_file(tmp_path):
+    places = tmp_path / "packages"
+    places.mkdir()
+    for name in ("linked", "edited", "moded"):
+        (places / name).write_text("1")
+    watch = OutsideWatch((str(places),), os.geteuid())
+    watch.find_changed(0, [], 5)
+    time.sleep(0.05)
+    since_ns = time.time_ns()
+    for name in ("linked", "edited"):
+        os.link(places / name, tmp_path / name)  # as uv installs packages
+    (places / "edited").write_text("22")
+    (places / "moded").chmod(0o600)
+    os.link(tmp_path / "linked", places / "new")
+    assert watch.find_changed(since_ns, [], 5)[0] == [str(places / name) for name in ("edited", "moded", "new")]
+
+
+def test_a_first_look_at_a_file_tells_a_link_by_its_older_contents(tmp_path):
+    (tmp_path / "linked").write_text("1")
+    time.sleep(0.05)
+    since_ns = time.time_ns()
+    os.link(tmp_path / "linked", tmp_path / "other")
+    assert OutsideWatch((str(tmp_path),), os.geteuid()).find_changed(since_ns, [], 5)[0] == []
+
+
+def test_a_file_that_another_program_writes_during_a_slow_warm_up_accuses_nobody(folder, needs_isolation):
+    # The first run is slow for a reason of its own: what tells it that it is the first lies where nothing is watched.
+    (folder / "cold.sh").write_text(
+        'if [ -e "$HOME/.ssh/seen" ]; then sleep 0.05; else sleep 0.4; mkdir "$HOME/.ssh"; fi; touch "$HOME/.ssh/seen"\n'
+        '[ -e "$HOME/others" ] || touch "$HOME/others"\n'
+    )
+    status, found = prove("sleep 0.4", "sh cold.sh")
+    assert (status, without_machine(found["objections"])) == (0, [])
+
+
+def test_of_three_commands_one_that_uses_what_the_last_left_is_inconclusive(folder, needs_isolation):
+    cache = folder.parent / "home/.cache/ds"
+    (folder / "uses.sh").write_text(
+        f'if [ -e {cache} ]; then sleep 0.1; else sleep 0.5; fi; mkdir -p "$HOME/.cache"; date > {cache}\n'
+    )
+    (folder / "leaves.sh").write_text(f'sleep 0.5; mkdir -p "$HOME/.cache"; date > {cache}\n')
+    words = ["prove", "sleep 0.5", "sh uses.sh", "sh leaves.sh", "--rounds", "4", "--out", "out", "--quiet", "--json"]
+    result = CliRunner().invoke(app, words)
+    uses, _ = json.loads(result.stdout)["candidates"]
+    assert (result.exit_code, [(one["kind"], one["blocks"]) for one in without_machine(uses["objections"])]) == (
+        2,
+        [("helped", True)],
+    )
+    assert "~/.cache, which earlier runs left" in uses["sentence"]
+
+
+def test_files_alike_share_a_suffix_or_all_but_digits():
+    kinds = {one for name in ("~/log/a.log", "~/log/run-12") for one in list_kinds_of(name)}
+    assert [
+        bool(kinds & set(list_kinds_of(name))) for name in ("~/log/b.log", "~/log/run-7", "~/log/all.bin", "~/other/a.log")
+    ] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_an_isolated_run_finds_nothing_of_the_warm_up(folder, needs_isolation):

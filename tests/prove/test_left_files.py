@@ -46,12 +46,9 @@ def test_a_file_that_slows_nobody_is_no_reason(home, needs_isolation):
     assert objections == [] and "without ~/.config/cache" in plan
 
 
-def test_it_is_run_once_more_only_if_one_command_alone_left_something(home):
+def test_what_a_command_left_after_the_other_was_warmed_up_is_hidden_from_itself_alone(home, needs_isolation):
     _, _, plan = prove("sh leaves.sh 0.05 own", "sleep 0.05")
-    assert "in one more run" not in plan
-    (home / ".config/own").unlink()
-    _, _, plan = prove("sh leaves.sh 0.06 own", "sh leaves.sh 0.05 own")
-    assert "without ~" not in plan
+    assert "without ~/.config/own, which it left" in plan and "which the other left" not in plan
 
 
 def test_what_was_there_before_cannot_be_hidden_and_is_named(home):
@@ -91,4 +88,12 @@ def test_which_files_count(tmp_path, monkeypatch):
         WarmUpFiles(["~/settings/changed", "~/logs/theirs", "/tmp/changed"], {}),
     ]
     found = find_left_files(Variant(title="A", settings={}), own, others)
-    assert (found.hidden, found.not_hidden) == ({"~/new": str(tmp_path / "new")}, ["~/settings/changed"])
+    untouched, used = found.hidden
+    assert (untouched.paths, untouched.own, found.not_hidden) == (
+        {"~/new": str(tmp_path / "new")},
+        False,
+        ["~/settings/changed"],
+    )
+    assert (list(used.paths), used.own) == (["~/both", "~/folder"], False)  # others created them, too
+    (alone,) = find_left_files(Variant(title="B", settings={}), others[0], []).hidden
+    assert (list(alone.paths), alone.own) == (["~/both", "~/folder", "~/new"], True)

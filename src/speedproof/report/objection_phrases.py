@@ -218,6 +218,14 @@ def _may_be_slowed(one: Objection, whose: str) -> str:
     return f"{whose} was only run with {_list_names(one.names)} as another command left it; --isolate drops such changes"
 
 
+def _helped(one: Objection, whose: str) -> str:
+    what = "epoch" if "timed_epoch_s" in one.values else "process"
+    with_s, without_s = _format_values(one, "s", f"timed_{what}_s", f"without_{what}_s")
+    took = f"an epoch of {whose} takes" if what == "epoch" else f"{whose} takes"
+    left = f"{took} {with_s} with {_list_names(one.names)}, which earlier runs left, and {without_s} without"
+    return f"{left}; delete that first, then prove again with --isolate"
+
+
 def _watched_run_differs(one: Objection, whose: str) -> str:
     watched, between = _read_watched(one)
     return f"{whose} behaves differently when it is watched: it ran {watched}, where its blind runs predict {between}"
@@ -249,6 +257,15 @@ def _changed_packages(one: Objection, whose: str) -> str:
 
 def _changed_links(one: Objection, whose: str) -> str:
     return f"{whose} changed linked files, which all runs see: {_list_names(one.names)}"
+
+
+def _changed_test_data(one: Objection, whose: str) -> str:
+    return f"{whose} changed {_list_names(one.names)}, which the quality command reads; put it where programs cannot write"
+
+
+def _works_when_judged(one: Objection, whose: str) -> str:
+    own, other, gain = _format_values(one, "s", "judging_s", "other_judging_s", "gain_s")
+    return f"the quality command takes at least {own} for {whose} and {other} for the other, but a run of {whose} saves {gain}"
 
 
 def _describe_drop(one: Objection, first: str) -> str:
@@ -332,12 +349,15 @@ _PHRASES: dict[ObjectionKind, Callable[[Objection, str], str]] = {
     "warm-up differs": _warm_up_differs,
     "slowed": _slowed,
     "may be slowed": _may_be_slowed,
+    "helped": _helped,
     "watched run differs": _watched_run_differs,
     "watched run": _watched_run,
     "carried over": _carried_over,
     "warm caches": _warm_caches,
     "changed packages": _changed_packages,
     "changed links": _changed_links,
+    "changed test data": _changed_test_data,
+    "works when judged": _works_when_judged,
     "cores": _cores,
     "bytes read": _bytes_read,
     "gpus": _gpus,

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 ObjectionKind = Literal[
     "left processes",
     "clocks", "unsupported", "outside", "unobserved", "direction", "claimed ratio",
-    "warm-up differs", "watched run differs", "watched run", "slowed", "may be slowed",
-    "carried over", "warm caches", "changed packages", "changed links",
+    "warm-up differs", "watched run differs", "watched run", "slowed", "may be slowed", "helped",
+    "carried over", "warm caches", "changed packages", "changed links", "changed test data", "works when judged",
     "cores", "bytes read", "gpus",
     "order", "trend",
     "noise", "busy machine", "shared gpu", "stolen time", "cpu quota", "heat", "gpu clocks", "gpu still busy",

@@ -23,6 +23,21 @@ BUSY_FROM = 0.05
 MOST_CHANGED = 40  # files that a record names
 
 
+class RunWithout(BaseModel):
+    """One more run of a variant, just before the timed ones, which did not see files that warm-ups created elsewhere."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    process_s: Duration
+    epoch_s: Duration | None = None  # its average epoch; None: it reports no epochs
+    names: list[str]  # what it did not see
+    own: bool  # whether its own warm-up created them: that did not see them, either
+
+    def hides(self, name: str) -> bool:
+        """Return whether it did not see a file, or the folder in which it lies."""
+        return any(f"{name}/".startswith(f"{hidden}/") for hidden in self.names)
+
+
 class WarmUpObserved(BaseModel):
     """What we saw of a variant's warm-up, with which its timed runs are compared."""
 
@@ -36,12 +51,9 @@ class WarmUpObserved(BaseModel):
     changed: list[str] = []  # files that later runs see
     changed_code: list[str] = []  # of these, modules of the interpreter's packages
     kept_caches: Count = 0  # files of compile caches that each run finds as the warm-up left them
-    # Of the first variant, if warm-ups of others created files elsewhere: one more run that did not see them, just before the
-    # timed ones.
-    without_s: Duration | None = None  # the process of that run; None: there was none
-    without_epoch_s: Duration | None = None  # its average epoch; None: it reports no epochs
-    hidden: list[str] = []  # what it did not see
-    not_hidden: list[str] = []  # what others' warm-ups changed that was there before, so that nothing can be run without it
+    without: list[RunWithout] = []  # none: no warm-up that it came after, nor its own, created files elsewhere
+    not_hidden: list[str] = []  # what earlier warm-ups of others changed and nothing can be run without
+    own_not_hidden: list[str] = []  # what its own created and nothing can be run without
 
 
 class MachineLoad(BaseModel):
@@ -92,6 +104,9 @@ class Observations(BaseModel):
     changed_code: list[str] = []  # of these, modules of the interpreter's packages
     warm_up: WarmUpObserved | None = None  # None: there was none
     quality: Finite | None = None  # of what it left, by the quality command; None: there is no such command
+    judging_s: Duration | None = None  # how long the quality command took; None: there is none, or it was not recorded
+    # Files outside of its folder that the quality command read, and that it or an earlier run of any variant changed.
+    judged_by: list[str] = []
     cpu_s: Duration | None = None  # of all its processes that ended; None: not known
     read_bytes: Count | None = None  # that these read in all, from files in memory, pipes and sockets too; None: not known
     storage_bytes: Count | None = None  # of those, from storage

@@ -1,7 +1,7 @@
 """What runs change where later runs see it: in HOME, temporary folders, shared memory, and the interpreter's packages.
 
-A file counts if its status changed while the run went on: the system writes that time, and no program can set it. So there is
-nothing to compare with a walk before the run. Folders that are known and unchanged are not listed again.
+A file counts if its status changed while the run went on: the system writes that time, and no program can set it. Only a hard
+link that is made of it elsewhere does not count. Folders that are known and unchanged are not listed again.
 """
 
 import os
@@ -29,6 +29,7 @@ _UNWATCHED_NAMES = frozenset({
     "__pycache__",
 })  # fmt: skip
 _OF_RUNS = re.compile(r"run-\w{8}")  # what another proof keeps for its runs
+_MOST_REMEMBERED = 1000  # files that runs changed, most of them in a few
 _CODE_SUFFIXES = (".py", ".pth", ".so", ".pyd")
 
 
@@ -55,15 +56,17 @@ class OutsideWatch:
     def __init__(self, places: Sequence[str], user: int) -> None:
         self._places, self._user = places, user
         self._known: dict[str, _Folder] = {}
+        self._states: dict[str, tuple[int, int, int, int]] = {}  # of files as they were last seen
         self._appeared: set[str] = set()  # entries that known folders had got at the last walk
         self._remembered = 0
+        self.changed: dict[str, None] = {}  # what runs changed so far
 
     def find_changed(self, since_ns: int, leave_out: Collection[str], limit_s: float = WALK_S) -> tuple[list[str], list[str]]:
         """Return the files of this user that were changed since, and the places that a walk of `limit_s` does not finish."""
         until_s = time.perf_counter() + limit_s
         since_ns -= _TICK_NS
         self._appeared = set()
-        found: list[str] = []
+        found = [name for name in self.changed if self._is_changed(name, since_ns)]  # again, as most that is changed
         quiet: list[str] = []  # files of deeper folders in which none came or went: only written in place, if at all
         queue = deque((place, place, 0) for place in self._places)  # what lies higher comes first, whatever place it is of
         skipped = {*leave_out, *self._places}
@@ -72,7 +75,7 @@ class OutsideWatch:
             folder, fresh = self._look(path, since_ns)
             if folder is not None:
                 if fresh or depth <= _SHALLOW:
-                    found += [name for name in folder.files if self._is_changed(name, since_ns)]
+                    found += [name for name in folder.files if name not in self.changed and self._is_changed(name, since_ns)]
                 else:
                     quiet += folder.files
                 for name in folder.folders:
@@ -81,7 +84,7 @@ class OutsideWatch:
         for name in quiet:
             if time.perf_counter() > until_s:
                 break
-            found += [name] if self._is_changed(name, since_ns) else []
+            found += [name] if name not in self.changed and self._is_changed(name, since_ns) else []
         return sorted(name for name in found if name not in leave_out), sorted({place for _, place, _ in queue})
 
     def select_created(self, names: Collection[str]) -> list[str]:
@@ -126,7 +129,14 @@ class OutsideWatch:
             status = os.lstat(name)
         except OSError:
             return False
-        return status.st_ctime_ns >= since_ns and status.st_uid == self._user and S_ISREG(status.st_mode)
+        before, state = self._states.get(name), (status.st_nlink, status.st_ino, status.st_size, status.st_mtime_ns)
+        if before != state:
+            self._states[name] = state
+        if status.st_ctime_ns < since_ns or status.st_uid != self._user or not S_ISREG(status.st_mode):
+            return False
+        if before is None:  # a known folder's file that no walk came to, or a new one
+            return name in self._appeared or status.st_nlink == 1 or status.st_mtime_ns >= since_ns
+        return before[0] == state[0] or before[1:] != state[1:]  # else only the number of its links changed (uv, cp -al)
 
 
 def find_changes(packages: Sequence[str], since_ns: int, leave_out: Collection[Path], limit_s: float = WALK_S) -> Changes:
@@ -137,9 +147,15 @@ def find_changes(packages: Sequence[str], since_ns: int, leave_out: Collection[P
     found, unfinished = watch.find_changed(since_ns, own, limit_s)
     held = _list_held(places) if found else set()
     found = [name for name in found if _name_entry(name, places) not in held and not _is_our_output(name)]
+    watch.changed = dict.fromkeys([*found, *watch.changed][:_MOST_REMEMBERED])
     code = [name for name in found if name.endswith(_CODE_SUFFIXES) and any(name.startswith(f"{one}/") for one in packages)]
     files, code, unfinished = ([shorten_home(name) for name in names] for names in (found, code, unfinished))
     return Changes(files, code, unfinished, watch.select_created(found))
+
+
+def list_changed_so_far(packages: Sequence[str]) -> list[Path]:
+    """Return the files that this run or an earlier one of this process changed, of any variant with these packages."""
+    return [Path(name) for name in _watch_of(list_shared_places(packages, os.environ)).changed]
 
 
 def _list_held(places: Sequence[str]) -> set[str]:

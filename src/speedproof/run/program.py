@@ -33,9 +33,10 @@ from speedproof.results.run_record import (
 )
 from speedproof.run.arrivals import find_start_up, find_time_after, judge_arrivals, list_observed
 from speedproof.run.command_words import program_command
+from speedproof.run.outside_watch import list_changed_so_far, shorten_home
 from speedproof.run.printed_times import find_resolution
 from speedproof.run.program_ranks import agree_on_ending
-from speedproof.run.quality_command import Judge, find_judge, measure_quality
+from speedproof.run.quality_command import Judge, MeasuredQuality, find_judge, measure_quality
 from speedproof.run.read_lines import LONGEST_LINE
 from speedproof.run.read_marks import Marks
 from speedproof.run.read_progress import read_progress
@@ -80,7 +81,7 @@ def run_program(
     """
     folder.mkdir(parents=True, exist_ok=True)
     variant, epochs = config.completed_variants[request.variant], config.epochs_of(request.variant)
-    started, marks, quality = _now(), Marks(), None
+    started, marks, judged = _now(), Marks(), None
     with working_folder(workload, variant) as place:
         command = program_command(workload, variant, data, place)
         taking = variant.reads.source == "ranges" and request.profiler == "none"
@@ -105,7 +106,7 @@ def run_program(
         if outcome == "completed" and (taking or variant.reads.source != "ranges"):
             outcome, reason, marks = _read_progress(folder, place, seen, variant, epochs)
         if outcome == "completed" and judge is not None:
-            outcome, reason, quality = _judge(judge)
+            outcome, reason, judged = _judge(judge)
     if variant.ranks > 1:
         outcome, reason = agree_on_ending(folder, variant.ranks, 0, outcome, reason)
     best = _find_best(config, marks) if variant.evaluation is None else None
@@ -142,12 +143,12 @@ def run_program(
         process_s=process_s,
         flop_per_epoch=marks.flop,
         parameters=marks.parameters,
-        best_quality=best[1] if best else quality,
+        best_quality=best[1] if best else judged.quality if judged else None,
         best_quality_epoch=(best[0] or None) if best else None,
         best_quality_s=min(process_s, max(0.0, best[2] - seen.launched_s)) if best else None,
         outcome=outcome,
         reason=reason,
-        observed=_observe(seen, marks, variant, request.profiler, quality, use.gpus if use else None),
+        observed=_observe(seen, marks, variant, request.profiler, judged, use.gpus if use else None),
         observed_ranges=None if cost is None else _describe_observed(seen.reports.ranges, cost),
     )
     _write_epochs(folder, marks, run.observed is not None and run.observed.arrivals == "seen", variant.evaluation is not None)
@@ -156,7 +157,7 @@ def run_program(
 
 
 def _observe(
-    seen: Watched, marks: Marks, variant: Variant, profiler: Backend, quality: float | None, gpus: int | None
+    seen: Watched, marks: Marks, variant: Variant, profiler: Backend, judged: MeasuredQuality | None, gpus: int | None
 ) -> Observations:
     """Return what was observed of a run; what it used if it is the only process that was started, and no profiler's."""
     life = seen.life if variant.ranks == 1 and profiler == "none" else None
@@ -171,7 +172,9 @@ def _observe(
         changed=seen.all_changed[:MOST_CHANGED],
         changed_code=seen.outside.code[:MOST_CHANGED],
         warm_up=variant.warm_up,
-        quality=quality,
+        quality=judged.quality if judged else None,
+        judging_s=judged.seconds if judged else None,
+        judged_by=[shorten_home(str(path)) for path in judged.read][:MOST_CHANGED] if judged else [],
         cpu_s=life.cpu_s if life else None,
         read_bytes=life.read_bytes if life else None,
         storage_bytes=life.storage_bytes if life else None,
@@ -258,10 +261,10 @@ def _find_best(config: Config, marks: Marks) -> tuple[int, float, float] | None:
     return max(marks.qualities, key=lambda one: (sign * one[1], -one[2]), default=None)
 
 
-def _judge(judge: Judge) -> tuple[RunOutcome, str, float | None]:
-    """Return how a run ended by what judges it, in one line why, and its quality."""
+def _judge(judge: Judge) -> tuple[RunOutcome, str, MeasuredQuality | None]:
+    """Return how a run ended by what judges it, in one line why, and what that found."""
     try:
-        return "completed", "", measure_quality(judge)
+        return "completed", "", measure_quality(judge, list_changed_so_far(judge.variant.package_folders))
     except RecordError as error:
         return "failed", str(error), None
     except StoppedError as error:

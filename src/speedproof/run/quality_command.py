@@ -4,7 +4,8 @@ import math
 import re
 import subprocess
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from speedproof.config.workload import Workload
 from speedproof.marks import SEED_VARIABLE
 from speedproof.results.files import sha256_of
 from speedproof.run.command_words import enter_image, program_command
+from speedproof.run.noted_reads import noting_reads
 from speedproof.run.program_variables import without_dropped
 from speedproof.run.read_lines import read_number
 from speedproof.run.working_folder import program_environment, providing_marks, working_folder
@@ -85,8 +87,17 @@ def find_judge(
     return Judge(variant.evaluation, config, workload, variant, place, seed, environ, before)
 
 
-def measure_quality(judge: Judge) -> float:
-    """Return the quality that the command prints for a run that has ended.
+@dataclass(frozen=True)
+class MeasuredQuality:
+    """What a quality command found of a run, how long it took, and which of the files that runs changed it read."""
+
+    quality: float
+    seconds: float
+    read: Sequence[Path]
+
+
+def measure_quality(judge: Judge, changed: Iterable[Path] = ()) -> MeasuredQuality:
+    """Return the quality that the command prints for a run that has ended, and which of the `changed` files it reads.
 
     It sees what the program saw and SPEEDPROOF_SEED, but nothing of its marks, and works in a copy of its own.
 
@@ -114,8 +125,11 @@ def measure_quality(judge: Judge) -> float:
         }
         entered = enter_image(judge.config, own, stands, [stands, marks, judge.place])
         words = program_command(workload, own, None, judge.place)
-        output = _run_to_end(["env", f"--chdir={stands}", *entered, *words], environment, evaluation.limit_s)
-    return find_quality(output, evaluation.quality)
+        with noting_reads(changed) as read:
+            begun_s = time.monotonic()
+            output = _run_to_end(["env", f"--chdir={stands}", *entered, *words], environment, evaluation.limit_s)
+            seconds = time.monotonic() - begun_s
+    return MeasuredQuality(find_quality(output, evaluation.quality), seconds, read)
 
 
 def _run_to_end(command: list[str], environment: dict[str, str], limit_s: int) -> str:

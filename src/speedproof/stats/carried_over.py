@@ -1,20 +1,23 @@
 """Whether a ratio rests on what one run leaves to others: files outside of its folders, compile caches, changed packages.
 
 A variant's first run, its warm-up, is compared with its later ones. What it left counts if the faster variant would have gained
-little at the speed of its first run.
+little at the speed of its first run. Of new files it must be as slow once more in a run that does not see them: other programs
+write files as well.
 """
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from statistics import median
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import Objection
 from speedproof.results.observations import Observations, WarmUpObserved
 from speedproof.stats.metrics import measure_run
+from speedproof.stats.slowed import keeps_gain, time_without
 
 if TYPE_CHECKING:
     from speedproof.stats.ratio_checks import Examined
@@ -89,7 +92,7 @@ def _check_code(own: _Lives) -> list[Objection]:
 def _check_linked(own: _Lives, other: _Lives | None, faster: bool) -> list[Objection]:
     """Name linked files that one variant's runs alone changed: the other's runs see them, and what judges quality may."""
     others = {name for run in other.runs for name in _observed(run).changed} if other else set()
-    changed = [name for run in own.runs for name in _observed(run).changed if not name.startswith(("/", "~"))]
+    changed = [name for run in own.runs for name in _observed(run).changed if _is_linked(name)]
     names = [name for name in dict.fromkeys(changed) if name not in others]
     judged = any(_observed(run).quality is not None for run in own.runs)
     return [Objection(kind="changed links", variant=own.variant, blocks=faster and judged, names=names)] if names else []
@@ -97,29 +100,97 @@ def _check_linked(own: _Lives, other: _Lives | None, faster: bool) -> list[Objec
 
 def _check_files(own: _Lives, other: _Lives | None, speedup: float, faster: bool) -> list[Objection]:
     """Object if the first run took longer than later ones, and changed files: the warm-up, else the first timed run."""
-    first_s, later_s = own.runs_s[0], own.runs_s[1:]
-    elsewhere = _list_folders(other) if other else set()
-    warm_up = (own.warm_up_s, own.runs_s, own.warm_up.changed, own.runs)
-    first_timed = (first_s, later_s, _observed(own.runs[0]).changed, own.runs[1:])
-    for timed, (taken_s, others_s, changed, others) in enumerate((warm_up, first_timed)):
-        far_slower = taken_s > _LEAST_DROP * median(others_s)
-        names = [name for name in _select_carried(changed, others, far_slower) if str(PurePath(name).parent) not in elsewhere]
-        if names and _accounts_for(speedup, taken_s, others_s):
-            values = {"first_s": taken_s, "later_s": median(others_s), "timed": float(timed)}
+    elsewhere = _list_changed(other) if other else set()
+    later_s = own.runs_s[1:]
+    found = [
+        (own.warm_up_s, own.runs_s, _find_confirmed(own, other, speedup), 0.0),
+        (own.warm_up_s, own.runs_s, _find_by_warm_up(own, speedup, elsewhere), 0.0),
+        (own.runs_s[0], later_s, _find_by_first(own, speedup, elsewhere), 1.0),
+    ]
+    for taken_s, others_s, names, timed in found:
+        if names:
+            values = {"first_s": taken_s, "later_s": median(others_s), "timed": timed}
             return [Objection(kind="carried over", variant=own.variant, blocks=faster, values=values, names=names)]
     return []
 
 
-def _list_folders(other: _Lives) -> set[str]:
-    """Return the folders in which files were changed while the other variant ran: by both, or by neither of them."""
+def _find_confirmed(own: _Lives, other: _Lives | None, speedup: float) -> list[str]:
+    """Return the files of the warm-up that account for a gain, by one more run without them."""
+    run = next((one for one in own.warm_up.without if one.own), None)
+    without_s = time_without(run, own.of_epochs) if run else None
+    if run is None or not without_s:
+        return []
+    firsts_s = (own.warm_up_s, without_s)
+    if not (all(_accounts_for(speedup, one, own.runs_s) for one in firsts_s) or _differ(speedup, firsts_s, own.runs_s)):
+        return []
+    times_s = [median(own.runs_s), median(other.runs_s) if other else 0.0]
+    if other and other.of_epochs == own.of_epochs and keeps_gain(run, other.warm_up, times_s, own.of_epochs):
+        return []
+    # In temporary folders other programs may have written, too.
+    return sorted((name for name in own.warm_up.changed if run.hides(name)), key=lambda name: name.startswith("/"))
+
+
+def _differ(speedup: float, firsts_s: Sequence[float], later_s: Sequence[float]) -> bool:
+    """Return whether runs without files are slower than each with them, and than their average by a large part of a speedup."""
+    excess = math.log(min(firsts_s)) - fmean(math.log(one) for one in later_s)
+    return min(firsts_s) > max(later_s) and excess > max(_SHARE * math.log(speedup), math.log1p(_LEAST_EXCESS))
+
+
+def _find_by_warm_up(own: _Lives, speedup: float, elsewhere: Collection[str]) -> list[str]:
+    """Return the files that account for a gain by the warm-up alone: what nothing could be run without.
+
+    Files that were there before count if later runs write in their folder, too; else another program's single write would.
+    """
+    if not _accounts_for(speedup, own.warm_up_s, own.runs_s):
+        return []
+    left = [name for name in own.warm_up.changed if not any(run.hides(name) for run in own.warm_up.without)]
+    folders = {_folder_of(name) for run in own.runs for name in _observed(run).changed}
+    counted = [name for name in left if _is_linked(name) or _folder_of(name) in folders or name in own.warm_up.own_not_hidden]
+    return _select_carried(counted, own.runs, own.warm_up_s > _LEAST_DROP * median(own.runs_s), elsewhere)
+
+
+def _find_by_first(own: _Lives, speedup: float, elsewhere: Collection[str]) -> list[str]:
+    """Return the files that account for a gain by the first timed run; in their folders another run writes, too."""
+    first_s, later_s = own.runs_s[0], own.runs_s[1:]
+    if not _accounts_for(speedup, first_s, later_s):
+        return []
+    written = [*own.warm_up.changed, *(name for run in own.runs[1:] for name in _observed(run).changed)]
+    folders = {_folder_of(name) for name in written}
+    counted = [name for name in _observed(own.runs[0]).changed if _is_linked(name) or _folder_of(name) in folders]
+    return _select_carried(counted, own.runs[1:], first_s > _LEAST_DROP * median(later_s), elsewhere)
+
+
+def _is_linked(name: str) -> bool:
+    """Return whether a file lies behind a link of the working folder, where no other program writes."""
+    return not name.startswith(("/", "~"))
+
+
+def _folder_of(name: str) -> str:
+    return str(PurePath(name).parent)
+
+
+def _list_changed(other: _Lives) -> set[str]:
+    """Return what was changed while the other variant ran, without what tells files of a kind apart."""
     names = [*other.warm_up.changed, *(name for run in other.runs for name in _observed(run).changed)]
-    return {str(PurePath(name).parent) for name in names}
+    return {kind for name in names for kind in list_kinds_of(name)}
 
 
-def _select_carried(changed: Sequence[str], others: Sequence[MeasuredRun], far_slower: bool) -> list[str]:
-    """Return the changed files that speak of something carried over: without those that later runs write again, as logs."""
+def list_kinds_of(name: str) -> tuple[str, ...]:
+    """Return what files of a kind have in common: their folder, and a suffix or all but digits of their names."""
+    path = PurePath(name)
+    alike = re.sub(r"[0-9]+", "#", path.name)
+    return (f"{path.parent}/{alike}", *([f"{path.parent}/*{path.suffix}"] if path.suffix else []))
+
+
+def _select_carried(
+    changed: Sequence[str], others: Sequence[MeasuredRun], far_slower: bool, elsewhere: Collection[str]
+) -> list[str]:
+    """Return the changed files that speak of something carried over.
+
+    Not those that later runs write again, as logs, nor those like which others were changed while the other variant ran.
+    """
     again = set() if far_slower else {name for run in others for name in _observed(run).changed}
-    return [name for name in changed if name not in again]
+    return [name for name in changed if name not in again and not any(kind in elsewhere for kind in list_kinds_of(name))]
 
 
 def _accounts_for(speedup: float, first_s: float, others_s: Sequence[float]) -> bool:

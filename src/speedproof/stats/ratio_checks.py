@@ -13,6 +13,7 @@ from speedproof.stats.clocks import check_reported_times
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.direction import check_direction
 from speedproof.stats.estimates import Interval, Pair
+from speedproof.stats.judged_runs import check_judged
 from speedproof.stats.late_gpu_work import check_late_gpu_work
 from speedproof.stats.left_processes import check_left_processes
 from speedproof.stats.machine_noise import check_machine
@@ -70,6 +71,7 @@ CHECKS: tuple[Check, ...] = (
     check_slower_later,
     check_slowed,
     check_watched,
+    check_judged,
     _check_same_work,
     check_late_gpu_work,
     check_machine,
@@ -80,7 +82,9 @@ CHECKS: tuple[Check, ...] = (
 def find_objections(examined: Examined) -> list[Objection]:
     """Return what speaks against a ratio, those objections first for which its outcome is inconclusive."""
     found = [objection for check in CHECKS for objection in check(examined)]
-    explained = {one.variant for one in found if one.kind in ("carried over", "warm caches", "slowed")}
+    carried = {one.variant for one in found if one.kind == "carried over"}
+    found = [one for one in found if one.kind != "helped" or one.variant not in carried]
+    explained = {one.variant for one in found if one.kind in ("carried over", "warm caches", "slowed", "helped")}
     found = [one for one in found if one.kind != "warm-up differs" or one.variant not in explained]
     doubted = {one.variant for one in found if one.blocks and one.kind in OF_REPORTED_TIMES and one.kind != "claimed ratio"}
     found = [one for one in found if one.kind != "claimed ratio" or one.variant not in doubted]

@@ -106,6 +106,13 @@ def explains_gain(own_s: float | None, times_s: Sequence[Sequence[float]], slowe
     return own - expected_s > max(tolerated_s, _LOST_OF_EPOCHS * (own - other))
 
 
+def explains_loss(without_s: float, times_s: Sequence[Sequence[float]], faster: int) -> bool:
+    """Return whether a run of the faster variant is longer than its timed runs by a large part of the difference."""
+    own, other = median(times_s[faster]), median(times_s[1 - faster])
+    tolerated_s = max(_TOLERATED_LATER * own, _SPREADS * (max(times_s[faster]) - min(times_s[faster])))
+    return without_s - own > max(tolerated_s, _LOST_OF_EPOCHS * (other - own))
+
+
 def check_watched(examined: "Examined") -> list[Objection]:
     """Say between which lengths a watched run looks like the blind ones; object if it took longer and the gain is gone."""
     warm_ups = [find_warm_up(examined.pairs, position) for position in (0, 1)]

@@ -1,4 +1,4 @@
-"""What the candidates' warm-ups leave that may slow the reference, which is warmed up last and so never ran without it."""
+"""What warm-ups leave that may help or slow a variant's later runs, so that it runs once more without it."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -21,23 +21,39 @@ class WarmUpFiles:
 
 
 @dataclass(frozen=True)
+class HiddenFiles:
+    """What a variant can run without, by name, and the real paths."""
+
+    paths: dict[str, str]
+    own: bool  # whether its own warm-up created all of it
+
+
+@dataclass(frozen=True)
 class LeftFiles:
-    """What the others' warm-ups left and the reference's did not touch."""
+    """What a variant's warm-up and those before it left."""
 
-    hidden: dict[str, str]  # what the reference can run without, by name, and the real paths
-    not_hidden: list[str]
+    hidden: list[HiddenFiles]  # what others created and it did not touch, and what it created or touched
+    not_hidden: list[str]  # what others left and it did not touch
 
 
-def find_left_files(reference: Variant, own: WarmUpFiles, others: Sequence[WarmUpFiles]) -> LeftFiles:
-    """Return what the others' warm-ups left in the reference's way, as far as it is still there."""
-    created = {name: path for one in others for name, path in one.created.items() if os.path.lexists(path)}
-    created = {name: path for name, path in created.items() if not any(_holds(name, changed) for changed in own.changed)}
-    overlaid = list_overlaid(reference, created.values())
-    hideable = [(name, path) for name, path in created.items() if can_hide(path, overlaid)]
-    # Temporary folders last, in which other programs of the machine may have written, too.
-    hidden = dict(sorted(hideable, key=lambda one: (one[0].startswith("/"), one[0]))[:MOST_HIDDEN])
-    changed = dict.fromkeys(name for one in others for name in one.changed if not any(_holds(above, name) for above in hidden))
-    return LeftFiles(hidden, [name for name in changed if _counts(name, own.changed)])
+def find_left_files(variant: Variant, own: WarmUpFiles, before: Sequence[WarmUpFiles]) -> LeftFiles:
+    """Return what a variant's `own` warm-up and those `before` it left, as far as it is still there."""
+    others = {name: path for one in before for name, path in one.created.items()}
+    touched = {name: path for name, path in others.items() if any(_holds(name, changed) for changed in own.changed)}
+    untouched = _select_hideable(variant, {name: path for name, path in others.items() if name not in touched})
+    used = _select_hideable(variant, {**own.created, **touched})
+    hidden = [HiddenFiles(untouched, own=False), HiddenFiles(used, own=not touched)]
+    changed = dict.fromkeys(name for one in before for name in one.changed)
+    not_hidden = [name for name in changed if not any(_holds(above, name) for above in untouched)]
+    return LeftFiles([one for one in hidden if one.paths], [name for name in not_hidden if _counts(name, own.changed)])
+
+
+def _select_hideable(variant: Variant, created: Mapping[str, str]) -> dict[str, str]:
+    """Return what is still there and can be hidden; at last what lies in temporary folders, where other programs write, too."""
+    there = {name: path for name, path in created.items() if os.path.lexists(path)}
+    overlaid = list_overlaid(variant, there.values())
+    hideable = [(name, path) for name, path in there.items() if can_hide(path, overlaid)]
+    return dict(sorted(hideable, key=lambda one: (one[0].startswith("/"), one[0]))[:MOST_HIDDEN])
 
 
 def _holds(name: str, other: str) -> bool:

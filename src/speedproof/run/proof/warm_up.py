@@ -19,7 +19,7 @@ from speedproof.config.workload import Workload
 from speedproof.marks import MARKS_FILE
 from speedproof.profilers.convert import convert_input
 from speedproof.profilers.nsys import REPORT_FILE, read_capabilities
-from speedproof.results.observations import MOST_CHANGED, Arrivals, WarmUpObserved
+from speedproof.results.observations import MOST_CHANGED, Arrivals, RunWithout, WarmUpObserved
 from speedproof.results.run_record import TRACE_FOLDER
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS
 from speedproof.run.arrivals import judge_arrivals
@@ -31,7 +31,7 @@ from speedproof.run.private_folders import is_private, keep_caches
 from speedproof.run.process import last_words, list_allowed, read_end
 from speedproof.run.program import describe_cut, describe_left
 from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
-from speedproof.run.proof.left_files import LeftFiles, WarmUpFiles, find_left_files, list_briefly
+from speedproof.run.proof.left_files import HiddenFiles, WarmUpFiles, find_left_files, list_briefly
 from speedproof.run.proof.plausible_times import check_total
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.quality_command import Judge, find_judge, measure_quality
@@ -49,6 +49,7 @@ from speedproof.util.signals import StoppedError
 
 # In a proof's folder: what is asked, for a warm-up by the workflow, and what that found.
 REQUEST_FILE, WARMED_UP = "request.json", Path("results/warm-up.json")
+_LONGER = 1.1  # than its warm-up is a run that is repeated: no check finds fault with less
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def warm_up(
     marked = all(one.marked for one in tried.values())
     named = request.named_reading() or request.reading("marks" if marked else "process")
     without = _run_without_left(setting, named, tried, begin)
-    manifest.check("in one more run of the first command")
+    manifest.check("in one more run without what warm-ups left")
     watched_s = {}
     for name in tried if request.blind else []:
         begin(f"warm-up: {name.upper()} running once more, watched")
@@ -132,13 +133,13 @@ def warm_up(
             _try_profiler(config, workload, name, out / "warm-up")
     epochs = {name: len(one.marks.epochs) if named.source != "process" else 0 for name, one in tried.items()}
     missing = {name: _name_missing(config.completed_variants[name]) for name in tried}
-    notes = {name: [*one.notes, *missing[name], *without.notes.get(name, [])] for name, one in tried.items()}
+    notes = {name: [*one.notes, *missing[name], *without[name].notes] for name, one in tried.items()}
     copy_s = max(one.copy_s for one in tried.values())
     units = {name: [] if one.marks.rates else sorted({time.unit for time in one.marks.times}) for name, one in tried.items()}
     joined = {name: "; ".join(own) for name, own in notes.items() if own}
     arrivals, process_s = ({name: getattr(one, key) for name, one in tried.items()} for key in ("arrivals", "process_s"))
     observed = {
-        name: _name_kept(one.observed).model_copy(update={"watched_s": watched_s.get(name), **without.observed.get(name, {})})
+        name: _name_kept(one.observed).model_copy(update={"watched_s": watched_s.get(name), **without[name].as_observed()})
         for name, one in tried.items()
     }
     qualities = {name: one.quality for name, one in tried.items()}
@@ -236,37 +237,48 @@ def _run_once(
         return watch_program(task, run, place, output.fileno(), environ), judge
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Without:
-    """What a run of the reference without what the others left adds to what is known of its warm-up."""
+    """What runs of a variant without files that warm-ups created add to what is known of its own warm-up."""
 
-    observed: dict[str, dict[str, Any]] = field(default_factory=dict)
-    notes: dict[str, list[str]] = field(default_factory=dict)
+    runs: list[RunWithout] = field(default_factory=list)
+    not_hidden: list[str] = field(default_factory=list)
+    own_not_hidden: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def as_observed(self) -> dict[str, Any]:
+        """Return it as fields of what is observed of the warm-up."""
+        unhidden = {name: getattr(self, name)[:MOST_CHANGED] for name in ("not_hidden", "own_not_hidden")}
+        return {"without": self.runs, **unhidden}
 
 
 def _run_without_left(
     setting: _Setting, reading: Reading, tried: Mapping[str, _Tried], begin: Callable[[str], None]
-) -> _Without:
-    """Run the reference once more without what the others' warm-ups created elsewhere: its own came after them."""
-    reference, *others = setting.config.measurement.variants
-    variant = setting.config.completed_variants[reference]
-    left = find_left_files(variant, tried[reference].files, [tried[name].files for name in others])
-    observed: dict[str, Any] = {"not_hidden": left.not_hidden[:MOST_CHANGED]}
-    if not left.hidden:
-        return _Without({reference: observed})
-    names = list(left.hidden)
-    without = f"without {list_briefly(names)}, which {'the other' if len(others) == 1 else 'others'} left"
-    if why := _explain_no_hiding(setting.request):
-        return _Without({reference: observed}, {reference: [f"not run {without}: {why}"]})
-    begin(f"warm-up: {reference.upper()} running once more, {without}")
-    own = variant.model_copy(update={"isolated": True, "caches": variant.caches if is_private(variant) else "cold"})
-    found = _time_without(setting, own, reading, setting.folder / f"{reference}-without.txt", left)
-    if found is None:
-        failed = {"not_hidden": [*names, *left.not_hidden][:MOST_CHANGED]}
-        return _Without({reference: failed}, {reference: [f"fails {without}"]})
-    process_s, epoch_s = found
-    observed |= {"without_s": process_s, "without_epoch_s": epoch_s, "hidden": names[:MOST_CHANGED]}
-    return _Without({reference: observed}, {reference: [f"{format_value(process_s, 's')} in one more run, {without}"]})
+) -> dict[str, _Without]:
+    """Run each variant once more without what its warm-up and those before it created elsewhere, if they did."""
+    warmed = list(reversed(setting.config.measurement.variants))
+    found: dict[str, _Without] = {}
+    for position, name in enumerate(warmed):
+        before = [tried[one].files for one in warmed[:position]]
+        left = find_left_files(setting.config.completed_variants[name], tried[name].files, before)
+        found[name] = one = _Without(not_hidden=left.not_hidden)
+        for hidden in left.hidden:
+            names = list(hidden.paths)
+            leaver = "it" if hidden.own else "the other" if len(warmed) == 2 else "others"
+            without = f"without {list_briefly(names)}, which {leaver} left"
+            why = _explain_no_hiding(setting.request)
+            if not why:
+                begin(f"warm-up: {name.upper()} running once more, {without}")
+                if run := _time_without(setting, reading, name, hidden, tried[name].observed):
+                    one.runs.append(run)
+                    one.notes.append(f"{format_value(run.process_s, 's')} in one more run, {without}")
+                    continue
+            one.notes.append(f"not run {without}: {why}" if why else f"fails {without}")
+            if hidden.own:
+                one.own_not_hidden += names
+            elif not why:
+                one.not_hidden = [*names, *one.not_hidden]
+    return found
 
 
 def _explain_no_hiding(request: ProofRequest) -> str:
@@ -278,11 +290,32 @@ def _explain_no_hiding(request: ProofRequest) -> str:
 
 
 def _time_without(
-    setting: _Setting, variant: Variant, reading: Reading, log_file: Path, left: LeftFiles
+    setting: _Setting, reading: Reading, name: str, hidden: HiddenFiles, warm_up: WarmUpObserved
+) -> RunWithout | None:
+    """Return how long an isolated variant takes without what is hidden; None if it does not run so.
+
+    If that is longer than its warm-up was, it runs twice, and the shorter times count: one may have been disturbed.
+    """
+    variant = setting.config.completed_variants[name]
+    isolated = variant.model_copy(update={"isolated": True, "caches": variant.caches if is_private(variant) else "cold"})
+    log_file = setting.folder / f"{name}-without.txt"
+    times = _run_isolated(setting, isolated, reading, log_file, hidden)
+    if times is None:
+        return None
+    process_s, epoch_s = times
+    own_s, before_s = (process_s, warm_up.process_s) if epoch_s is None else (epoch_s, warm_up.epoch_s)
+    if before_s and own_s > _LONGER * before_s and (again := _run_isolated(setting, isolated, reading, log_file, hidden)):
+        process_s = min(process_s, again[0])
+        epoch_s = epoch_s if epoch_s is None or again[1] is None else min(epoch_s, again[1])
+    return RunWithout(process_s=process_s, epoch_s=epoch_s, names=list(hidden.paths)[:MOST_CHANGED], own=hidden.own)
+
+
+def _run_isolated(
+    setting: _Setting, variant: Variant, reading: Reading, log_file: Path, hidden: HiddenFiles
 ) -> tuple[float, float | None] | None:
-    """Return how long an isolated variant and its typical epoch take without what is hidden; None if it does not run so."""
+    """Return how long a variant and its average epoch take without what is hidden; None if it does not run so."""
     with tempfile.TemporaryDirectory() as run, working_folder(setting.workload, variant) as place:
-        seen, _ = _run_once(setting, variant, log_file, Path(run), place, list(left.hidden.values()))
+        seen, _ = _run_once(setting, variant, log_file, Path(run), place, list(hidden.paths.values()))
         if seen.outcome == "stopped":
             raise KeyboardInterrupt
         if seen.outcome != "completed":
