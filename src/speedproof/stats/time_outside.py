@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from speedproof.stats.clocks import ClockPair, Clocks
     from speedproof.stats.ratio_checks import Examined
 
-# Of a gain. Of honest programs with four pairs, whose processes vary by a quarter of the gain, 0.2 % of 200,000 simulated proofs
-# have half of it elsewhere by chance; by half of the gain, 8 %; with six pairs 0.03 and 4 %.
+# Of a gain. Of honest programs with four pairs, whose processes vary by a quarter of the gain, 0.2 % of 200,000 simulated
+# proofs have half of it elsewhere by chance; by half of the gain, 8 %; with six pairs 0.03 and 4 %.
 _EATEN = 0.5
 _NAMED = 0.1  # of what is needed: a smaller part is not worth a clause
 Excesses = dict[str, list[float]]  # by part: by pair, how many seconds longer the first variant takes there

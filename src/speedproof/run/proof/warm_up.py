@@ -199,7 +199,7 @@ def _try_variant(setting: _Setting, name: str) -> _Tried:
             marks = read_progress(Path(run), place, seen.reports, reading)
             arrivals = judge_arrivals(marks, seen.reports, reading)
             check_total([] if marks.rates else marks.times, seen.ended_s - seen.launched_s, request.gpus)
-            quality = measure_quality(judge) if judge is not None else _read_last_quality(marks)
+            quality = measure_quality(judge).quality if judge is not None else _read_last_quality(marks)
         except StoppedError:
             raise KeyboardInterrupt from None
         except RecordError as error:
