@@ -27,11 +27,10 @@ NEAR = 0.2  # on a busy machine a sleep of 15 ms may take 20 ms
 
 
 @pytest.fixture(autouse=True)
-def program(tmp_path, monkeypatch):
+def program(tmp_path, tmp_path_factory, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(PROGRAM)
-    programs = tmp_path.parent / f"{tmp_path.name}-bin"
-    programs.mkdir()
+    programs = tmp_path_factory.mktemp("programs")
     (programs / "python").symlink_to(sys.executable)  # not every machine calls it so
     monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
 
