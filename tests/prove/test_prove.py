@@ -355,7 +355,7 @@ def test_another_number_of_rounds_is_measured_anew_and_that_is_said(place, measu
     shutil.rmtree(place / "out/results/experiments")
     assert settings() == before and "which this one replaces" not in first.stderr + again.stderr
     fewer = CliRunner().invoke(app, ["prove", *COMMANDS, *READ, "--out", "out", "--rounds", "4"])
-    assert "out holds a proof of another number of rounds, which this one replaces: all is measured anew" in " ".join(
+    assert "out holds a proof of another number of rounds, which this one replaces; all rounds run again" in " ".join(
         fewer.stderr.split()
     )
     assert settings() != before
@@ -717,7 +717,7 @@ def test_fewer_epochs_are_unequal_work_in_the_first_line(place, measured):
         "Inconclusive: sh more.sh 1 0.9 ran 12 epochs and the other 3: it is 2.00× as fast by its average epoch, but 0.500× ("
         "0.496–0.504×) over all epochs and 0.500× (0.496–0.504×) as a whole process;"
     )
-    found = "sh more.sh 1 0.9 came out 2.00× as fast as sh a.sh 2 0.9 on this machine, by the training epoch (95 %"
+    found = "sh more.sh 1 0.9 measured 2.00× as fast as sh a.sh 2 0.9 on this machine, by the training epoch (95 %"
     assert (result.exit_code, said.startswith(head), found in said) == (2, True, True), said
     screen = compose_first_screen(read_evidence(place / "out/results"))
     sentence = "".join(map(str, screen.sentence))

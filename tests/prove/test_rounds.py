@@ -50,7 +50,7 @@ def test_more_rounds_go_on_with_those_that_there_are_until_they_would_hardly_dec
     (candidate,) = second["candidates"]
     assert f"rounds ended after {second['rounds']}, since 24 rounds would hardly decide" in candidate["sentence"]
     fixed, told = prove(*OPEN, "--rounds", "4")
-    assert "all is measured anew" in told
+    assert "all rounds run again" in told
     assert (fixed["stopped"], fixed["attempt"]) == (None, 2)
 
 

@@ -53,13 +53,13 @@ def with_times(**times):
         ),
         (
             {"rounds": 1, "experiments": 1},
-            f"No verdict: in a single pair of runs {FAST} came out 1.37× as fast as {BASELINE} on this machine, "
+            f"No verdict: in a single pair of runs {FAST} measured 1.37× as fast as {BASELINE} on this machine, "
             "which proves nothing.",
             "no verdict: one pair",
         ),
         (
             {"rounds": 3, "experiments": 1},
-            f"No verdict yet: in 3 pairs of runs {FAST} came out 1.37× as fast as {BASELINE} on this machine; "
+            f"No verdict yet: in 3 pairs of runs {FAST} measured 1.37× as fast as {BASELINE} on this machine; "
             "a verdict needs 4.",
             "no verdict",
         ),

@@ -141,7 +141,7 @@ def test_a_single_pair_shows_nothing(tmp_path):
     text = report_of(make_results(tmp_path / "results", Example(experiments=1, rounds=1, gpu=False, profiler="kineto")))
     assert "1 pair of runs on one machine: no interval, so nothing is shown" in text
     assert (
-        "single pair of runs Fast (profiling) came out 1.37× as fast as Baseline (profiling) on this machine, "
+        "single pair of runs Fast (profiling) measured 1.37× as fast as Baseline (profiling) on this machine, "
         "which proves nothing.**" in text
     )
 

@@ -90,12 +90,12 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
             return ["Withheld: ", fast, f" {does} {value} as fast as ", slow, f"{here}, but at a worse quality."]
         case "contested":
             doubts = _list_doubts(row, comparison)
-            return [f"Inconclusive: {doubts}", fast, f" came out {value} as fast as ", slow, f"{here}{work}."]
+            return [f"Inconclusive: {doubts}", fast, f" measured {value} as fast as ", slow, f"{here}{work}."]
         case "one pair":
             return [
                 "No verdict: in a single pair of runs ",
                 fast,
-                " came out ",
+                " measured ",
                 f"{value} as fast as ",
                 slow,
                 f"{here}, which proves nothing.",
@@ -106,7 +106,7 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
                 "No verdict yet: in ",
                 f"{pairs} of runs ",
                 fast,
-                f" came out {value} as fast as ",
+                f" measured {value} as fast as ",
                 slow,
                 f"{here}; a verdict needs {LEAST_PAIRS}.",
             ]

@@ -82,9 +82,9 @@ def describe_futile(stopped: StoppedExperiment) -> str:
         f"{stopped.reachable} rounds" if stopped.reachable == stopped.most else f"the {stopped.reachable} rounds of the budget"
     )
     enough = (
-        f"{stopped.needed} fixed beforehand would, if they came out as these (--rounds {stopped.needed})"
+        f"{stopped.needed} fixed beforehand would, if they vary as these do (--rounds {stopped.needed})"
         if stopped.needed
-        else "not even 1000 would, if they came out as these"
+        else "not even 1000 would, if they vary as these do"
     )
     return f"rounds ended after {stopped.rounds}, since {most} would hardly decide; {enough}"
 

@@ -127,7 +127,7 @@ class Stopped(BaseModel):
     # difference as large as the margin of "the same" nine times in ten. None: beyond a thousand, or fewer than four ran.
     fixed: Annotated[int, Field(ge=1)] | None = None
     # Of rounds that ended as futile: the last look that could have been reached, and how many rounds of a plan with a fixed
-    # number would decide, if they came out as these; None: more than a thousand.
+    # number would decide, if they vary as these do; None: more than a thousand.
     reachable: Annotated[int, Field(ge=1)] | None = None
     needed: Annotated[int, Field(ge=1)] | None = None
     asked: str | None = None  # digest of what the rounds were to decide; None: of a version before

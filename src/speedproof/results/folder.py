@@ -223,7 +223,7 @@ class Results:
 
     @cached_property
     def asked(self) -> Asked | None:
-        """Return what a proof was asked; None if these are no proof's results."""
+        """Return what a proof was asked; None if these are not results of a proof."""
         return read_asked(self.folder)
 
     @property

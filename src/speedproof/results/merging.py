@@ -40,7 +40,7 @@ def _leave_out_off(value: Any) -> Any:
 
 
 def merge_results(folders: Sequence[Path]) -> Results:
-    """Return the experiments of several folders as those of one, each named after its folder, on machines told apart anew.
+    """Return the experiments of several folders as those of one, each named after its folder, by machine.
 
     Raises:
         RecordError: a folder is given twice, cannot be read, or committed to another rule of quality than the first.

@@ -27,7 +27,7 @@ Standing = Literal["decided", "open", "futile"]
 
 @dataclass(frozen=True)
 class RunValue:
-    """What a timed run says of its variant."""
+    """What a timed run measured of its variant."""
 
     cost: float | None  # a time, or one over a rate, by which it is compared; None: it has none
     resolution: float = 0.0  # by which share the cost may be off, since it was printed with few digits
@@ -107,7 +107,7 @@ def digest_asked(measurement: Measurement) -> str:
 
 
 class Asking:
-    """What is asked of one pair of variants: on which side its ratio lies and, if that needs one, its quality."""
+    """What is asked of one pair of variants: where its ratio lies and, if that needs one, its quality."""
 
     def __init__(
         self, rounds: Sequence[_Round], order: Sequence[PlannedRun], pair: tuple[str, str], measurement: Measurement

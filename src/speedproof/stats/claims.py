@@ -117,7 +117,7 @@ def _judge_sample(
 
 
 def _judge_stated(claim: DocumentedClaim, interval: Interval, bounds: tuple[float, float]) -> ClaimVerdict:
-    """Return what an interval says of a claim: less than what a source calls possible does not contradict it."""
+    """Return how an interval compares with a claim: less than what a source calls possible does not contradict it."""
     verdict = judge_interval(interval, bounds, _better(claim.quantity))
     return "inconclusive" if claim.stated.comparator == "up to" and verdict == "not reproduced here" else verdict
 

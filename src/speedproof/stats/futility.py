@@ -12,7 +12,7 @@ from speedproof.stats.sequential import Design, critical_values
 # Rounds end if the last look decides less often than this, by what is known so far. Of proofs that would have decided rightly,
 # 0.6 % at most were given up, over all noises and effects of benchmarks/simulate_futility.py.
 LEAST_CHANCE = 0.07
-# The deviation may be smaller than it came out: its lower limit of this confidence counts, too.
+# The true deviation may be smaller than the measured one: its lower limit of this confidence counts, too.
 DEVIATION_CONFIDENCE = 0.80
 
 _Region = tuple[float, float]  # both ends belong to it
@@ -48,7 +48,7 @@ class Question:
         return max(self._chance(look, deviation * share) for share in (1.0, lower))
 
     def count_fixed(self) -> int | None:
-        """Return of how many rounds, fixed beforehand, Student's interval would decide if they came out as these."""
+        """Return of how many rounds, fixed beforehand, Student's interval would decide if they vary as these do."""
         return count_needed(self.values, lambda interval: self._place(interval) is not None, LEAST_PAIRS, 2, self.comparisons)
 
     def _place(self, interval: Interval) -> int | None:

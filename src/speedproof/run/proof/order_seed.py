@@ -1,4 +1,4 @@
-"""The seed of a proof's order: drawn anew for each proof, so that nobody knows beforehand what runs before what."""
+"""The seed of a proof's order: drawn for each proof, so that nobody knows beforehand what runs before what."""
 
 import secrets
 from collections.abc import Sequence

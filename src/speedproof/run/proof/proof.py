@@ -234,8 +234,8 @@ def _compare_rounds(request: ProofRequest, out: Path, say: Say) -> None:
     fixed = None if before is None or before.until else before.rounds
     if fixed != request.fixed_rounds:
         say(
-            f"{out} holds a proof of another number of rounds, which this one replaces: all is measured anew, since rounds "
-            "that are added after a look find differences that are not there"
+            f"{out} holds a proof of another number of rounds, which this one replaces; all rounds run again, since adding "
+            "rounds after seeing a result inflates false claims"
         )
     elif before and not fixed and before.rounds < request.most_rounds:
         say(f"goes on from the rounds of an earlier call, which had at most {before.rounds}")

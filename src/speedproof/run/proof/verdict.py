@@ -235,7 +235,7 @@ def _describe_needed(ratio: Ratio, comparison: Comparison, request: ProofRequest
         return f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_duration(60 * needed.minutes)} more"
     most = MOST_NAMED if request.fixed_rounds else MOST_PAIRS
     if ratio.outcome == "inconclusive" and request.claim is None and ratio.pairs < most:
-        return f"no number of pairs up to {most} would tell, if all came out as these"
+        return f"no number of pairs up to {most} would tell, if all vary as these do"
     return None
 
 
@@ -267,14 +267,14 @@ def _describe(
     if outcome in ("faster", "slower", "claim holds", "claim fails"):
         near = warn_of_machines(ratio, ratio.centre, request.claimed or 1.0)
     if ratio.contested:
-        found = f"{command} came out {value} as fast as {first}{here}, by the {what} ({evidence})"
+        found = f"{command} measured {value} as fast as {first}{here}, by the {what} ({evidence})"
     elif ratio.outcome == "equivalent":
         margin = format_value(comparison.equivalence_margin, "%")
         found = f"{command} is as fast as {first}{here}, within {margin}, by the {what} ({evidence})"
     elif ratio.outcome == "no verdict":
-        found = f"no verdict yet: {command} came out {value} as fast as {first}{here}, by the {what} ({evidence})"
+        found = f"no verdict yet: {command} measured {value} as fast as {first}{here}, by the {what} ({evidence})"
     elif outcome == "inconclusive" and request.claim is None:
-        found = f"{command} came out {value} as fast as {first}{here}, by the {what} ({evidence})"
+        found = f"{command} measured {value} as fast as {first}{here}, by the {what} ({evidence})"
     else:
         found = f"{command} is {value} as fast as {first}{here}, by the {what} ({evidence})"
     claimed = f", '{request.claim}'" if request.claim else ""
