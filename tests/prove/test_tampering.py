@@ -90,14 +90,25 @@ def test_what_is_touched_and_not_changed_is_no_change(tmp_path):
     (tmp_path / "x").write_text("1")
     (tmp_path / "link").unlink()
     (tmp_path / "link").symlink_to("/dev/null")
-    assert manifest.find_changed() == (tmp_path, tmp_path / "link")
+    assert manifest.find_changed() == {tmp_path: tmp_path / "link"}
+
+
+def test_each_folder_that_was_changed_is_found(tmp_path):
+    folders = [tmp_path / name for name in ("one", "other", "same")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "run.json").write_text("1")
+    manifest = Manifest(folders)
+    for folder in folders[:2]:
+        (folder / "run.json").write_text("2")
+    assert manifest.find_changed() == {folder: folder / "run.json" for folder in folders[:2]}
 
 
 def test_blocks_of_a_large_file_are_compared(tmp_path):
     (tmp_path / "x").write_bytes(bytes(2**23))
     manifest = Manifest([tmp_path / "x"])
-    assert manifest.find_changed() is None
+    assert manifest.find_changed() == {}
     with (tmp_path / "x").open("r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"1")
-    assert manifest.find_changed() == (tmp_path / "x", tmp_path / "x")
+    assert manifest.find_changed() == {tmp_path / "x": tmp_path / "x"}

@@ -222,12 +222,12 @@ def _list_fixed_files(job: Job) -> list[Path]:
 def _check_unchanged(manifest: Manifest, folder: Path, when: str) -> None:
     """Check that nothing changed.
 
-    Raises :class:`TamperedError` if anything was changed; the run in `folder` and one that was changed are then repeated.
+    Raises :class:`TamperedError` if anything was changed; the run in `folder` and those that were changed are then repeated.
     """
     try:
         manifest.check(when)
     except TamperedError as error:
-        for spoilt in {folder, error.fixed} if error.fixed.parent == folder.parent else {folder}:
+        for spoilt in {folder, *(path for path in error.changed if path.parent == folder.parent)}:
             shutil.rmtree(spoilt, ignore_errors=True)
         raise
 

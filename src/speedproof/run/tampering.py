@@ -31,29 +31,29 @@ class Manifest:
         """Record one more file, or a folder with all that it holds; one that is missing must stay missing."""
         self._files[path] = {name: (state, _digest(name, state)) for name, state in _list_states(path)}
 
-    def find_changed(self) -> tuple[Path, Path] | None:
-        """Return the first file that was changed, added or removed, behind what was recorded; None if there is none."""
-        for path, recorded in self._files.items():
-            now = dict(_list_states(path))
-            for name in now.keys() | recorded.keys():
-                if (
-                    changed := now.get(name) != (recorded[name][0] if name in recorded else None)
-                ) and name in now.keys() & recorded:
-                    digest = _digest(name, now[name])
-                    changed = digest != recorded[name][1]
-                    recorded[name] = (now[name], recorded[name][1])  # touched alone: not read again
-                if changed:
-                    return path, Path(name)
+    def find_changed(self) -> dict[Path, Path]:
+        """Return what was recorded and does not hold any more, each with a file of it that was changed, added or removed."""
+        found = ((path, self._find_changed(path)) for path in self._files)
+        return {path: name for path, name in found if name is not None}
+
+    def _find_changed(self, path: Path) -> Path | None:
+        recorded, now = self._files[path], dict(_list_states(path))
+        for name in now.keys() | recorded.keys():
+            changed = now.get(name) != (recorded[name][0] if name in recorded else None)
+            if changed and name in now.keys() & recorded:
+                changed = _digest(name, now[name]) != recorded[name][1]
+                recorded[name] = (now[name], recorded[name][1])  # touched alone: not read again
+            if changed:
+                return Path(name)
         return None
 
     def check(self, when: str) -> None:
         """Raise :class:`TamperedError` if anything was changed; `when` says since when, as in "while b-timed-01 ran"."""
         if found := self.find_changed():
-            _, file = found
             raise TamperedError(
-                f"{file}: was changed {when}; nothing can be concluded from runs that change it; correct the command "
-                "that does, then run again, which repeats what was changed",
-                *found,
+                f"{next(iter(found.values()))}: was changed {when}; nothing can be concluded from runs that change it; correct "
+                "the command that does, then run again, which repeats what was changed",
+                found,
             )
 
 

@@ -8,6 +8,7 @@ import errno
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from speedproof.util.text import printable, shorten
@@ -72,10 +73,10 @@ class RecordError(SpeedproofError):
 class TamperedError(RecordError):
     """A program changed what its outcome rests on: sources, or the files of runs that ended."""
 
-    def __init__(self, text: object = "", fixed: Path = Path(), file: Path = Path()) -> None:
-        """Take the line, what was to stay as it was, and which file of it was changed."""
+    def __init__(self, text: object = "", changed: Iterable[Path] = ()) -> None:
+        """Take the line, and what was to stay as it was and did not."""
         super().__init__(text)
-        self.fixed, self.file = fixed, file
+        self.changed = list(changed)
 
 
 class StorageError(SpeedproofError):
