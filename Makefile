@@ -18,9 +18,9 @@ demo: $(VENV)/.installed
 	@$(BIN)/speedproof verdict --from results/demo
 
 # The tests, those of whole workflow runs included. TESTS="-m 'parts and not faults'" runs those alone that need nsys, Apptainer,
-# Slurm or a browser, those of `make cluster` among them.
+# Slurm or a browser, those of `make cluster` among them. One process more than two cores, since many tests wait for programs.
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 2 --durations=20 $(TESTS)
+	$(BIN)/python -m pytest -n 3 --durations=20 $(TESTS)
 
 # The workflow on a real Slurm and in a container that is built first, minutes: `.ci/slurm.sh up` starts a Slurm of one machine,
 # `.ci/base-image.sh FILE` makes the image that SPEEDPROOF_BASE_IMAGE names.

@@ -1,7 +1,7 @@
 """How often equal variants are called different, by the order of their runs and the kind of noise.
 
-    python benchmarks/simulate_orders.py            # prints the tables
-    python benchmarks/simulate_orders.py --write    # and puts them into docs/statistics.md
+    python -m benchmarks.simulate_orders            # prints the tables
+    python -m benchmarks.simulate_orders --write    # and puts them into docs/statistics.md
 
 A proof has up to 24 rounds of two variants. Its run times are made up on orders that each design draws, and judged by the rule
 of `speedproof prove`, or after a number of rounds that was fixed beforehand.
@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.tables import write_table
 from speedproof.results.experiment import EQUIVALENCE_MARGIN, RunPlace
 from speedproof.run.plan import order_in_block, order_in_pair
 from speedproof.stats.estimates import student_quantile
@@ -34,7 +35,7 @@ QUIET = 0.01  # the same beside a disturbance
 SLOWER = 0.05  # what a disturbance adds
 EFFECT = 2 * NOISE  # of a difference that is to be found
 PAGE = Path(__file__).parents[1] / "docs/statistics.md"
-BEGIN, END = "<!-- orders: written by `benchmarks/simulate_orders.py` -->", "<!-- end of orders -->"
+TABLE = ("orders", "benchmarks/simulate_orders.py")  # its name in the page, and who writes it
 
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -351,8 +352,7 @@ def main() -> None:
     tables = tabulate(asked.proofs)
     print(tables)
     if asked.write:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n\n{tables}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+        write_table(PAGE, *TABLE, tables)
 
 
 if __name__ == "__main__":

@@ -58,6 +58,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("parts")
         if CLUSTER & set(getattr(item, "fixturenames", [])):
             item.add_marker("cluster")
+        if item.get_closest_marker("timed"):
+            item.add_marker(pytest.mark.flaky(reruns=2))
         if shares_fixture(item) and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     # The longest first: what is short fills the end, where one process would wait for the other.

@@ -12,6 +12,8 @@ from speedproof.cli.application import app
 from speedproof.report.objection_phrases import describe_whole_process
 from tests.support import without_machine
 
+pytestmark = pytest.mark.timed
+
 # Each step takes $1 s, but every $3-th takes $2 s, and the first one $5 s more; there are $4.
 PROGRAM = """
 import sys, time

@@ -13,6 +13,8 @@ from speedproof.run.outside_watch import OutsideWatch, find_changes
 from speedproof.stats.carried_over import list_kinds_of
 from tests.support import without_machine
 
+pytestmark = pytest.mark.timed
+
 # Works for the time $1 if $2 is not there, which it leaves then; else it goes on at once.
 CACHED = 'if [ -e "$2" ]; then sleep 0.01; else sleep $1; mkdir -p "$(dirname "$2")"; echo done > "$2"; fi\n'
 

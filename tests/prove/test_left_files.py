@@ -11,6 +11,8 @@ from speedproof.run.proof import warm_up
 from speedproof.run.proof.left_files import WarmUpFiles, find_left_files
 from tests.support import without_machine
 
+pytestmark = pytest.mark.timed
+
 # Takes $1 s, or $2 s if there is a file of settings in the home folder.
 READS = 'if [ -e "$HOME/.config/slow" ]; then sleep $2; else sleep $1; fi\n'
 LEAVES = 'sleep $1; mkdir -p "$HOME/.config"; touch "$HOME/.config/$2"\n'
@@ -34,7 +36,7 @@ def prove(*words):
 
 
 def test_a_reference_that_another_commands_file_slows_is_inconclusive(home, needs_isolation):
-    status, (objection,), plan = prove("sh reads.sh 0.1 0.4", "sh leaves.sh 0.1 slow")
+    status, (objection,), plan = prove("sh reads.sh 0.1 0.7", "sh leaves.sh 0.1 slow")
     assert (status, objection["kind"], objection["blocks"], objection["names"][0]) == (2, "slowed", True, "~/.config/slow")
     assert objection["values"]["timed_process_s"] > 0.4 > objection["values"]["without_process_s"]
     assert "s in one more run, without ~/.config/slow, which the other left" in plan
@@ -53,7 +55,7 @@ def test_what_a_command_left_after_the_other_was_warmed_up_is_hidden_from_itself
 
 def test_what_was_there_before_cannot_be_hidden_and_is_named(home):
     (home / ".config/slow").touch()
-    status, objections, _ = prove("sh reads.sh 0.1 0.4", "sh leaves.sh 0.1 slow")
+    status, objections, _ = prove("sh reads.sh 0.1 0.7", "sh leaves.sh 0.1 slow")
     assert (status, [(one["kind"], one["names"]) for one in objections]) == (0, [("may be slowed", ["~/.config/slow"])])
 
 
@@ -66,7 +68,7 @@ def test_a_command_that_fails_without_it_is_named(home, needs_isolation):
 
 def test_where_programs_cannot_be_isolated_the_plan_says_so(home, monkeypatch):
     monkeypatch.setattr(warm_up, "explain_no_isolation", lambda: "no namespaces")
-    status, objections, plan = prove("sh reads.sh 0.1 0.4", "sh leaves.sh 0.1 slow")
+    status, objections, plan = prove("sh reads.sh 0.1 0.7", "sh leaves.sh 0.1 slow")
     assert (status, objections) == (0, [])
     assert "not run without ~/.config/slow, which the other left: --isolate does not work here (no namespaces)" in plan
 

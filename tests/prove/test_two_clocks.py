@@ -8,6 +8,8 @@ from typer.testing import CliRunner
 from speedproof.cli.application import app
 from tests.support import without_machine
 
+pytestmark = pytest.mark.timed
+
 # Three epochs of $1 s that are reported as $2, then $3 s of other work.
 PROGRAM = "for n in 1 2 3; do sleep $1; echo $2 tok/s took $2 s; done; sleep ${3:-0}\n"
 READ = ["--epoch-s", r"took (\S+) s"]

@@ -10,6 +10,8 @@ from speedproof.cli.application import app
 from speedproof.run.proof.request import check_request
 from speedproof.util.errors import ConfigError
 
+pytestmark = pytest.mark.timed
+
 SHOWING = 'pwd; readlink /proc/$$/fd/1; env | LC_ALL=C sort; ls "${SPEEDPROOF_RUN:-.}"; sleep 0.02\n'
 # Of the names of temporary folders and pipes, the moment of the launch, and the seed.
 OWN = re.compile(r"(?<=/run-)\w{8}|(?<=/compiled-)\w{8}|(?<=pipe:)\S+|(?<=LAUNCHED=)\S+|(?<=SEED=)\d+")
