@@ -1,6 +1,6 @@
 """How often `prove` claims a difference between two equal commands, in real proofs on a machine with other work.
 
-    python -m benchmarks.null_proofs                # all proofs, an hour; writes the table of docs/statistics.md
+    python -m benchmarks.null_proofs                # all proofs, an hour; writes the table of docs/simulations.md
     python -m benchmarks.null_proofs --proofs 2     # two of each kind, only printed
 
 Each proof runs one command against itself, as a user would, until it is decided or futile. *Faster* and *slower* are false
@@ -23,7 +23,7 @@ from benchmarks.tables import write_table
 
 ERROR = 0.05
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs/statistics.md"
+PAGE = ROOT / "docs/simulations.md"
 # Epochs of about 0.1 s: logistic regression by gradient descent, as many steps whatever the seed.
 TRAINING = """
 import os, time

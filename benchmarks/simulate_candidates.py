@@ -1,6 +1,6 @@
 """How often a proof of several candidates makes any false claim, if all commands are the same.
 
-    python benchmarks/simulate_candidates.py            # prints the table of docs/statistics.md
+    python benchmarks/simulate_candidates.py            # prints the table of docs/simulations.md
 
 Each round gives every command a time whose log is normal; the candidates share their reference, so their ratios are correlated.
 A claim is an interval that excludes 1. Rounds end as in the real rule: at the first look at which all candidates are decided.

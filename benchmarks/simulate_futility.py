@@ -1,6 +1,6 @@
 """What ending early costs and saves, if the rounds that are left would hardly decide.
 
-    python benchmarks/simulate_futility.py              # prints the table of docs/statistics.md
+    python benchmarks/simulate_futility.py              # prints the table of docs/simulations.md
 
 A proof is 24 pairs of normal log ratios about an effect. It ends at a look at which two programs are faster, slower or
 equivalent, as the real rule does, or at which :class:`speedproof.stats.futility.Question` sees too small a chance that they

@@ -1,6 +1,6 @@
 """How often the intervals and claims of the report are right, over thousands of made-up simulations whose truth is known.
 
-    python benchmarks/simulate_intervals.py                 # prints the tables of docs/statistics.md and draws its figure
+    python benchmarks/simulate_intervals.py                 # prints the tables of docs/simulations.md and draws its figure
 
 An experiment is a plan of real rounds (`plan_experiment`), run on made-up machines, and judged by the report's own rule. A
 machine's own ratio differs from the model's by a deviation. An experiment speaks for its machine, so its truth is the machine's
@@ -185,7 +185,7 @@ def _draw(here: list[Rates], model: list[Rates], pooled: dict[tuple[float, int],
         )
         right.set(title="machines that vary by 10 %: falsely claimed", xlabel="machines", yscale="log")
         figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-        figure.savefig(DOCS / "statistics.svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(DOCS / "simulations.svg", metadata={"Date": None, "Creator": None})
 
 
 def _print_table(title: str, head: str, rows: list[Rates], key: Callable[[Rates], str], cell: Callable[[Rates], str]) -> None:

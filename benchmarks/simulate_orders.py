@@ -1,7 +1,7 @@
 """How often equal variants are called different, by the order of their runs and the kind of noise.
 
     python -m benchmarks.simulate_orders            # prints the tables
-    python -m benchmarks.simulate_orders --write    # and puts them into docs/statistics.md
+    python -m benchmarks.simulate_orders --write    # and puts them into docs/simulations.md
 
 A proof has up to 24 rounds of two variants. Its run times are made up on orders that each design draws, and judged by the rule
 of `speedproof prove`, or after a number of rounds that was fixed beforehand.
@@ -34,7 +34,7 @@ NOISE = 0.02  # relative deviation of a run's time
 QUIET = 0.01  # the same beside a disturbance
 SLOWER = 0.05  # what a disturbance adds
 EFFECT = 2 * NOISE  # of a difference that is to be found
-PAGE = Path(__file__).parents[1] / "docs/statistics.md"
+PAGE = Path(__file__).parents[1] / "docs/simulations.md"
 TABLE = ("orders", "benchmarks/simulate_orders.py")  # its name in the page, and who writes it
 
 Array = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""What docs/statistics.md says of the order of runs, of fewer proofs: noise at regular times, and what one run leaves."""
+"""What docs/simulations.md shows of the order of runs, of fewer proofs: noise at regular times, and what one run leaves."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What docs/statistics.md says of intervals and claims, on fewer experiments and with a fixed seed."""
+"""What docs/simulations.md shows of intervals and claims, on fewer experiments and with a fixed seed."""
 
 import math
 
@@ -22,7 +22,7 @@ def rng():
 @pytest.mark.parametrize("rounds", [4, 6, 10])
 def test_no_difference_here_is_claimed_in_at_most_the_stated_share(machine, rounds, rng):
     rates = simulate(machine, 1.0, 1, rounds, 0.0, SIMULATIONS, rng)
-    most = 0.055 if machine.name == "autocorrelated" else 0.05  # as docs/statistics.md says
+    most = 0.055 if machine.name == "autocorrelated" else 0.05  # as docs/simulations.md shows
     assert rates.claimed <= most + SLACK
     assert rates.coverage == pytest.approx(1 - rates.claimed)
 

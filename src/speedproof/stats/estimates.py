@@ -53,7 +53,7 @@ def estimate_ratio_over_hosts(hosts: Sequence[Sequence[Sequence[Pair]]], compari
 
     Pairs of one experiment, and experiments of one host, agree better with each other than with another host's. So each
     experiment counts as the mean of its log ratios, each host as the mean of its experiments, and the interval is
-    :func:`estimate_ratio`'s of the hosts' means alone. docs/statistics.md has its coverage.
+    :func:`estimate_ratio`'s of the hosts' means alone. docs/simulations.md has its coverage.
     """
     means = [fmean(fmean(list_log_ratios(experiment)) for experiment in host) for host in hosts]
     return _exponential(estimate_mean(means, comparisons))
