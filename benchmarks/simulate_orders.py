@@ -120,7 +120,7 @@ def measure(kind: Kind, draw: Draw, proofs: int, effect: float = 0.0) -> Rates:
     gains = simulate(kind, draw, proofs, rng, effect).gains
     claimed, rounds = judge_by_looks(gains, _slack_of(kind))
     fixed = [
-        float(_judge(gains[:, :count], student_quantile(count - 1), _slack_of(kind))[0].mean()) for count in FIXED
+        float(judge_at(gains[:, :count], student_quantile(count - 1), _slack_of(kind))[0].mean()) for count in FIXED
     ]  # fmt: skip
     return Rates(float(claimed.mean()), float(rounds.mean()), tuple(fixed))
 
@@ -151,13 +151,13 @@ def judge_by_looks(gains: Array, slack: float) -> tuple[Bools, NDArray[np.int64]
     """Return which proofs claim a difference by the rule of looks, and after how many rounds each ends."""
     claimed, ended = np.zeros(len(gains), bool), np.full(len(gains), MOST_PAIRS)
     for look, critical in reversed(CRITICAL.items()):  # so that the first look that decides counts
-        differs, equivalent = _judge(gains[:, :look], critical, slack)
+        differs, equivalent = judge_at(gains[:, :look], critical, slack)
         claimed = np.where(differs | equivalent, differs, claimed)
         ended = np.where(differs | equivalent, look, ended)
     return claimed, ended
 
 
-def _judge(gains: Array, critical: float, slack: float) -> tuple[Bools, Bools]:
+def judge_at(gains: Array, critical: float, slack: float) -> tuple[Bools, Bools]:
     """Return which proofs say that there is a difference, and which that there is none, by the interval of so many errors."""
     half_width = critical * gains.std(axis=1, ddof=1) / math.sqrt(gains.shape[1]) + slack
     low, high = gains.mean(axis=1) - half_width, gains.mean(axis=1) + half_width
@@ -185,19 +185,19 @@ class Outcomes:
 def prove(kind: Kind, proofs: int, effect: float = 0.0) -> Outcomes:
     """Return what becomes of proofs if rounds go on while a gain seems to rest on what ran before."""
     found = simulate(kind, DESIGNS[CHOSEN], proofs, np.random.default_rng(SEED), effect)
-    claimed, contested, ended = _judge_proofs(found, _slack_of(kind))
+    claimed, contested, ended = judge_proofs(found, _slack_of(kind))
     reference, candidate = found.split()
     ranks = differ_by_rank_at(reference, candidate, ended), differ_by_rank(reference, candidate)
     return Outcomes(*(float(of_all.mean()) for of_all in (claimed, contested, ended, *ranks)))
 
 
-def _judge_proofs(found: Simulated, slack: float) -> tuple[Bools, Bools, NDArray[np.int64]]:
+def judge_proofs(found: Simulated, slack: float) -> tuple[Bools, Bools, NDArray[np.int64]]:
     """Return which proofs claim a difference, which are contested, and after how many rounds each ends."""
     proofs = len(found.gains)
     claimed, contested = np.zeros(proofs, bool), np.zeros(proofs, bool)
     ended, runs_on = np.full(proofs, MOST_PAIRS), np.ones(proofs, bool)
     for look, critical in CRITICAL.items():
-        differs, equivalent = _judge(found.gains[:, :look], critical, slack)
+        differs, equivalent = judge_at(found.gains[:, :look], critical, slack)
         decided = runs_on & (differs | equivalent)
         for proof in np.flatnonzero(decided & differs):
             profit = estimate_profit(_order_rounds(found.candidate[proof], found.gains[proof], look))
