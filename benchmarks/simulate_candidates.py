@@ -30,19 +30,25 @@ def make_logs(candidates: int, noise: float, proofs: int, rng: np.random.Generat
     return times[:, :1] - times[:, 1:]
 
 
-def claim_at_looks(logs: Array, comparisons: int) -> NDArray[np.bool_]:
-    """Return which proofs claim a difference of any candidate at the look at which all are decided, or at the last."""
-    proofs = logs.shape[0]
-    claimed, open_yet = np.zeros(proofs, bool), np.ones(proofs, bool)
+def judge_at_looks(logs: Array, comparisons: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return which candidates are claimed to differ, by proof, and the look at which all are decided, or the last one."""
+    proofs, candidates = logs.shape[:2]
+    claimed, ended = np.zeros((proofs, candidates), bool), np.full(proofs, MOST_PAIRS)
+    open_yet = np.ones(proofs, bool)
     for look, critical in critical_values(comparisons).items():
         mean = logs[:, :, :look].mean(axis=2)
         half_width = critical * logs[:, :, :look].std(axis=2, ddof=1) / np.sqrt(look)
-        differs = np.abs(mean) > half_width
-        decided = (differs | (np.abs(mean) + half_width <= _MARGIN)).all(axis=1)
-        ends = open_yet & (decided | (look == MOST_PAIRS))
-        claimed |= ends & (differs & (np.abs(mean) + half_width > _MARGIN)).any(axis=1)
+        equivalent = np.abs(mean) + half_width <= _MARGIN
+        differs = (np.abs(mean) > half_width) & ~equivalent
+        ends = open_yet & ((differs | equivalent).all(axis=1) | (look == MOST_PAIRS))
+        claimed[ends], ended[ends] = differs[ends], look
         open_yet &= ~ends
-    return claimed
+    return claimed, ended
+
+
+def claim_at_looks(logs: Array, comparisons: int) -> NDArray[np.bool_]:
+    """Return which proofs claim a difference of any candidate at the look at which all are decided, or at the last."""
+    return judge_at_looks(logs, comparisons)[0].any(axis=1)
 
 
 def claim_after(logs: Array, rounds: int, comparisons: int) -> NDArray[np.bool_]:

@@ -16,129 +16,37 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import mannwhitneyu
 
-from benchmarks.tables import write_table
+from benchmarks.noise import KINDS, NOISE, Array, Bools, Kind, rounded
+from benchmarks.simulate_candidates import judge_at_looks
+from benchmarks.tables import make_table, percent, state_precision, write_table
 from speedproof.results.experiment import EQUIVALENCE_MARGIN, RunPlace
 from speedproof.run.plan import order_in_block, order_in_pair
 from speedproof.stats.estimates import student_quantile
 from speedproof.stats.order_effect import find_trend
 from speedproof.stats.order_profit import OrderedRound, estimate_profit, order_round
-from speedproof.stats.sequential import CRITICAL, MOST_PAIRS
+from speedproof.stats.sequential import CRITICAL, ERROR, MOST_PAIRS
 
 PROOFS = 10_000
 PLANS = 2_000  # real ones, of which simulated proofs take one each
 SEED = 20_261_126
+SEVERAL = (("normal", 3), ("drift", 3), ("slow every 4 runs", 3), ("normal", 10))  # kinds of noise, and numbers of candidates
 FIXED = (4, 6, 8, 12)
 RUNS = 2 * MOST_PAIRS
-NOISE = 0.02  # relative deviation of a run's time
-QUIET = 0.01  # the same beside a disturbance
-SLOWER = 0.05  # what a disturbance adds
 EFFECT = 2 * NOISE  # of a difference that is to be found
+OTHER_RULES = """\
+**Beside other rules**, by the same made-up times:
+
+- *This rule*: the chosen order, and all of the rule. Several candidates have joint intervals; their order is not checked here.
+- *Earlier rule*: one order for all proofs, which is not checked. Each of several candidates is judged alone.
+- *U test*: a two-sided Mann–Whitney U test at 5 % of this rule's runs, up to the round at which the proof ended, or of all 24
+  rounds. Each of several candidates is judged alone.
+- Several equal candidates count as falsely claimed if any of them is. Of several with a difference, one is faster."""
 PAGE = Path(__file__).parents[1] / "docs/simulations.md"
 TABLE = ("orders", "benchmarks/simulate_orders.py")  # its name in the page, and who writes it
 
-Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Noise = Callable[[np.random.Generator, Bools], Array]  # of orders, the log times; see Kind
 Draw = Callable[[np.random.Generator, int], Bools]  # whether the reference comes first, by proof and round
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of noise: the logs of run times, by proof and run, if the two variants are equal.
-
-    It is given the orders: whether a run is one of the candidate. If it `carries_over`, runs depend on what ran before.
-    """
-
-    name: str
-    noise: Noise
-    carries_over: bool = False
-
-
-def normal(rng: np.random.Generator, candidate: Bools, deviation: float = NOISE) -> Array:
-    """Return normal deviations."""
-    return deviation * rng.standard_normal(candidate.shape)
-
-
-def heavy_tailed(rng: np.random.Generator, candidate: Bools) -> Array:
-    """Return Student's t with three degrees of freedom, of the same deviation."""
-    return NOISE / math.sqrt(3) * rng.standard_t(3, candidate.shape)
-
-
-def in_bursts(rng: np.random.Generator, candidate: Bools) -> Array:
-    """Return normal deviations; one run in twenty begins three that take 5 to 30 % longer."""
-    begins = rng.random(candidate.shape) < 0.05
-    slowdown = np.where(begins, np.log1p(rng.uniform(0.05, 0.30, candidate.shape)), 0.0)
-    later = [np.pad(slowdown, ((0, 0), (lag, 0)))[:, :RUNS] for lag in (0, 1, 2)]
-    return normal(rng, candidate) + np.maximum.reduce(later)
-
-
-def autocorrelated(rng: np.random.Generator, candidate: Bools) -> Array:
-    """Return an autoregression of first order with a correlation of 0.7."""
-    steps, values = normal(rng, candidate), np.empty(candidate.shape)
-    values[:, 0] = steps[:, 0]
-    for run in range(1, RUNS):
-        values[:, run] = 0.7 * values[:, run - 1] + math.sqrt(1 - 0.7**2) * steps[:, run]
-    return values
-
-
-def drifting(rng: np.random.Generator, candidate: Bools) -> Array:
-    """Return normal deviations and a drift of 20 % from the first run to the last."""
-    return normal(rng, candidate, QUIET) + math.log1p(0.2) * np.arange(RUNS) / (RUNS - 1)
-
-
-def in_steps(rng: np.random.Generator, candidate: Bools) -> Array:
-    """Return two speeds, 10 % apart, between which the machine changes after six runs on average."""
-    changes = np.cumsum(rng.random(candidate.shape) < 1 / 6, axis=1) + rng.integers(0, 2, (len(candidate), 1))
-    return normal(rng, candidate, QUIET) + math.log1p(0.1) * (changes % 2)
-
-
-def slow_first(rng: np.random.Generator, candidate: Bools) -> Array:
-    """Return a first run that takes 20 % longer, and others that take less and less of that."""
-    return normal(rng, candidate, QUIET) + math.log1p(0.2) * np.exp(-np.arange(RUNS) / 2)
-
-
-def rounded(rng: np.random.Generator, candidate: Bools) -> Array:
-    """Return normal deviations of times that are printed with two digits: 1.00 s to a hundredth."""
-    return np.log(np.round(np.exp(normal(rng, candidate, QUIET)), 2))
-
-
-def slow_every(period: int) -> Noise:
-    """Return the noise of a machine on which every so many runs, from a random one on, one is slower."""
-
-    def noise(rng: np.random.Generator, candidate: Bools) -> Array:
-        slow = (np.arange(RUNS) + rng.integers(0, period, (len(candidate), 1))) % period == 0
-        return normal(rng, candidate, QUIET) + math.log1p(SLOWER) * slow
-
-    return noise
-
-
-def carried_over(applies: Callable[[Bools, Bools], Bools]) -> Noise:
-    """Return the noise of runs that are faster if the variant of a run and that of the run before it `apply`."""
-
-    def noise(rng: np.random.Generator, candidate: Bools) -> Array:
-        faster = np.zeros(candidate.shape, bool)
-        faster[:, 1:] = applies(candidate[:, :-1], candidate[:, 1:])
-        return normal(rng, candidate, QUIET) - math.log1p(SLOWER) * faster
-
-    return noise
-
-
-KINDS = (
-    Kind("normal", normal),
-    Kind("heavy tails", heavy_tailed),
-    Kind("bursts", in_bursts),
-    Kind("autocorrelated", autocorrelated),
-    Kind("drift", drifting),
-    Kind("steps", in_steps),
-    Kind("slow first runs", slow_first),
-    Kind("rounded", rounded),
-    *(Kind(f"slow every {period} runs", slow_every(period)) for period in range(2, 9)),
-    Kind("faster after the same variant", carried_over(lambda before, now: before == now)),
-    Kind("faster after the other variant", carried_over(lambda before, now: before != now)),
-    Kind("faster after the reference", carried_over(lambda before, now: ~before), carries_over=True),
-    Kind("candidate faster after the reference", carried_over(lambda before, now: ~before & now), carries_over=True),
-)  # fmt: skip
 
 
 def _drawn_by_plan(order: Callable[..., Sequence[tuple[str, bool]]], plans: int = PLANS) -> Draw:
@@ -183,9 +91,10 @@ def two_kinds(rng: np.random.Generator, proofs: int) -> Bools:
     return (kinds == begun).reshape(proofs, MOST_PAIRS)
 
 
+EARLIER = "earlier: one order"
 CHOSEN = "both kinds in each eight rounds"
 DESIGNS: dict[str, Draw] = {
-    "until now: one order": _drawn_by_plan(order_in_pair, plans=1),
+    EARLIER: _drawn_by_plan(order_in_pair, plans=1),
     "a coin per round": coins,
     "alternating": alternating,
     "balanced over 2 rounds": balanced_over(2),
@@ -211,7 +120,7 @@ def measure(kind: Kind, draw: Draw, proofs: int, effect: float = 0.0) -> Rates:
     gains = simulate(kind, draw, proofs, rng, effect).gains
     claimed, rounds = judge_by_looks(gains, _slack_of(kind))
     fixed = [
-        float(_judge(gains[:, :count], student_quantile(count - 1), _slack_of(kind))[0].mean()) for count in FIXED
+        float(judge_at(gains[:, :count], student_quantile(count - 1), _slack_of(kind))[0].mean()) for count in FIXED
     ]  # fmt: skip
     return Rates(float(claimed.mean()), float(rounds.mean()), tuple(fixed))
 
@@ -223,6 +132,11 @@ class Simulated:
     candidate: Bools
     logs: Array
     gains: Array
+
+    def split(self) -> tuple[Array, Array]:
+        """Return the log times of the reference and of the candidate, by proof and round."""
+        shape = self.gains.shape
+        return self.logs[~self.candidate].reshape(shape), self.logs[self.candidate].reshape(shape)
 
 
 def simulate(kind: Kind, draw: Draw, proofs: int, rng: np.random.Generator, effect: float = 0.0) -> Simulated:
@@ -237,13 +151,13 @@ def judge_by_looks(gains: Array, slack: float) -> tuple[Bools, NDArray[np.int64]
     """Return which proofs claim a difference by the rule of looks, and after how many rounds each ends."""
     claimed, ended = np.zeros(len(gains), bool), np.full(len(gains), MOST_PAIRS)
     for look, critical in reversed(CRITICAL.items()):  # so that the first look that decides counts
-        differs, equivalent = _judge(gains[:, :look], critical, slack)
+        differs, equivalent = judge_at(gains[:, :look], critical, slack)
         claimed = np.where(differs | equivalent, differs, claimed)
         ended = np.where(differs | equivalent, look, ended)
     return claimed, ended
 
 
-def _judge(gains: Array, critical: float, slack: float) -> tuple[Bools, Bools]:
+def judge_at(gains: Array, critical: float, slack: float) -> tuple[Bools, Bools]:
     """Return which proofs say that there is a difference, and which that there is none, by the interval of so many errors."""
     half_width = critical * gains.std(axis=1, ddof=1) / math.sqrt(gains.shape[1]) + slack
     low, high = gains.mean(axis=1) - half_width, gains.mean(axis=1) + half_width
@@ -258,20 +172,32 @@ def _slack_of(kind: Kind) -> float:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Shares of proofs by all of the rule: those that claim a difference or are contested; and rounds on average."""
+    """Shares of proofs by all of the rule, rounds on average, and what a Mann–Whitney U test says of the same runs."""
 
     claimed: float
     contested: float
     rounds: float
+    ranks_stopped: float  # the test's claims after as many rounds as the proof had
+    ranks_all: float  # and after 24
 
 
+@cache
 def prove(kind: Kind, proofs: int, effect: float = 0.0) -> Outcomes:
     """Return what becomes of proofs if rounds go on while a gain seems to rest on what ran before."""
     found = simulate(kind, DESIGNS[CHOSEN], proofs, np.random.default_rng(SEED), effect)
+    claimed, contested, ended = judge_proofs(found, _slack_of(kind))
+    reference, candidate = found.split()
+    ranks = differ_by_rank_at(reference, candidate, ended), differ_by_rank(reference, candidate)
+    return Outcomes(*(float(of_all.mean()) for of_all in (claimed, contested, ended, *ranks)))
+
+
+def judge_proofs(found: Simulated, slack: float) -> tuple[Bools, Bools, NDArray[np.int64]]:
+    """Return which proofs claim a difference, which are contested, and after how many rounds each ends."""
+    proofs = len(found.gains)
     claimed, contested = np.zeros(proofs, bool), np.zeros(proofs, bool)
     ended, runs_on = np.full(proofs, MOST_PAIRS), np.ones(proofs, bool)
     for look, critical in CRITICAL.items():
-        differs, equivalent = _judge(found.gains[:, :look], critical, _slack_of(kind))
+        differs, equivalent = judge_at(found.gains[:, :look], critical, slack)
         decided = runs_on & (differs | equivalent)
         for proof in np.flatnonzero(decided & differs):
             profit = estimate_profit(_order_rounds(found.candidate[proof], found.gains[proof], look))
@@ -279,14 +205,79 @@ def prove(kind: Kind, proofs: int, effect: float = 0.0) -> Outcomes:
             contested[proof] = decided[proof] and profit is not None and profit.is_most and profit.significant
         claimed |= decided & differs & ~contested
         ended[decided], runs_on = look, runs_on & ~decided
-    return Outcomes(float(claimed.mean()), float(contested.mean()), float(ended.mean()))
+    return claimed, contested, ended
+
+
+def differ_by_rank(first: Array, second: Array) -> Bools:
+    """Return in which rows two samples differ by a two-sided Mann–Whitney U test, which is exact unless values are equal."""
+    ties = (np.diff(np.sort(np.concatenate([first, second], axis=1), axis=1), axis=1) == 0).any()
+    return mannwhitneyu(first, second, axis=1, method="asymptotic" if ties else "exact").pvalue <= ERROR
+
+
+def differ_by_rank_at(first: Array, second: Array, ended: NDArray[np.int64]) -> Bools:
+    """Return the same of each row's values up to the round at which its proof ended."""
+    differ = np.zeros(len(first), bool)
+    for look in np.unique(ended):
+        differ[ended == look] = differ_by_rank(first[ended == look, :look], second[ended == look, :look])
+    return differ
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Shares of proofs that claim a difference by each of four rules, and rounds on average of the first two."""
+
+    rule: float
+    earlier: float
+    ranks_stopped: float
+    ranks_all: float
+    rounds: float
+    earlier_rounds: float
+
+
+def compare_rules(kind: Kind, proofs: int, effect: float = 0.0) -> Compared:
+    """Return what the rules claim of two commands; the earlier one had one order for all proofs, which was not checked."""
+    this = prove(kind, proofs, effect)
+    before = measure(kind, DESIGNS[EARLIER], proofs, effect)
+    return Compared(this.claimed, before.looks, this.ranks_stopped, this.ranks_all, this.rounds, before.rounds)
+
+
+def compare_rules_of_several(kind: Kind, candidates: int, proofs: int, effect: float = 0.0) -> Compared:
+    """Return what the rules claim of any of several candidates, or, with an effect, of the one that is faster.
+
+    The earlier rule and the U test judge each candidate as if it were the only one.
+    """
+    times = simulate_several(kind, candidates, proofs, np.random.default_rng(SEED), effect)
+    gains = times[:, :1] - times[:, 1:]
+    (joint, ended), (alone, ended_alone) = (judge_at_looks(gains, comparisons) for comparisons in (candidates, 1))
+    others = range(1, candidates + 1)
+    stopped = np.stack([differ_by_rank_at(times[:, 0], times[:, at], ended) for at in others], axis=1)
+    after_all = np.stack([differ_by_rank(times[:, 0], times[:, at]) for at in others], axis=1)
+    asked = slice(0, 1 if effect else None)
+    shares = [float(claims[:, asked].any(axis=1).mean()) for claims in (joint, alone, stopped, after_all)]
+    return Compared(*shares, float(ended.mean()), float(ended_alone.mean()))
+
+
+def simulate_several(kind: Kind, candidates: int, proofs: int, rng: np.random.Generator, effect: float = 0.0) -> Array:
+    """Return log times by proof, command and round: those of the reference first, then of the candidate that is faster."""
+    places = _list_places(candidates + 1)[rng.integers(0, PLANS, proofs)]
+    in_order = kind.noise(rng, np.zeros((proofs, places[0].size), bool)).reshape(places.shape)
+    times = np.take_along_axis(in_order, places, axis=2)
+    times[:, :, 1] -= effect
+    return times.transpose(0, 2, 1)
+
+
+@cache
+def _list_places(commands: int) -> NDArray[np.int64]:
+    """Return the place of each command in each round of each plan."""
+    labels = [(str(number), False) for number in range(commands)]
+    rounds = [[order_in_block(labels, f"{seed}/timed", place) for place in range(MOST_PAIRS)] for seed in range(PLANS)]
+    return np.argsort([[[int(name) for name, _ in of_round] for of_round in plan] for plan in rounds], axis=2)
 
 
 def find_trends(kind: Kind, proofs: int) -> float:
     """Return in which share of proofs of equal variants, all of 24 rounds, a trend of the candidate is named."""
     found = simulate(kind, DESIGNS[CHOSEN], proofs, np.random.default_rng(SEED))
-    own = found.logs[found.candidate].reshape(proofs, MOST_PAIRS)
-    return float(np.mean([abs(find_trend(row)) > math.log1p(EQUIVALENCE_MARGIN) for row in own.tolist()]))
+    return float(np.mean([abs(find_trend(row)) > math.log1p(EQUIVALENCE_MARGIN) for row in found.split()[1].tolist()]))
 
 
 def _order_rounds(candidate: Bools, gains: Array, count: int) -> list[OrderedRound]:
@@ -303,44 +294,68 @@ def _order_rounds(candidate: Bools, gains: Array, count: int) -> list[OrderedRou
 
 def tabulate(proofs: int) -> str:
     """Return all tables as Markdown."""
+    lines = [state_precision(proofs), "", *_tabulate_designs(proofs), "", *_tabulate_chosen(proofs)]
+    lines += ["", OTHER_RULES, "", "**Equal variants**: false claims in percent, and rounds on average.", ""]
+    lines += _tabulate_rules(proofs)
+    lines += ["", f"**Variants that differ by {EFFECT:.0%}**: found, in percent, and rounds on average.", ""]
+    return "\n".join(lines + _tabulate_rules(proofs, EFFECT))
+
+
+def _tabulate_designs(proofs: int) -> list[str]:
+    """Return the table of all designs and kinds of noise."""
     kinds = [kind for kind in KINDS if not kind.carries_over]
     by_design = {name: [measure(kind, draw, proofs) for kind in kinds] for name, draw in DESIGNS.items()}
-    lines = ["**False claims by the rule of looks** (4 to 24 rounds) alone, by design, in percent of proofs.", ""]
-    lines += _begin_table(["noise", *DESIGNS])
-    lines += [_row([kind.name, *(_percent(rates[at].looks) for rates in by_design.values())]) for at, kind in enumerate(kinds)]
-    lines += [_row(["*worst*", *(_percent(max(one.looks for one in rates)) for rates in by_design.values())])]
-    lines += [
-        _row([f"*worst, {n} rounds*", *(_percent(max(one.fixed[at] for one in rates)) for rates in by_design.values())])
+    rows = [[kind.name, *(percent(rates[at].looks) for rates in by_design.values())] for at, kind in enumerate(kinds)]
+    rows += [["*worst*", *(percent(max(one.looks for one in rates)) for rates in by_design.values())]]
+    rows += [
+        [f"*worst, {n} rounds*", *(percent(max(one.fixed[at] for one in rates)) for rates in by_design.values())]
         for at, n in enumerate(FIXED)
     ]
-    lines += ["", f"**The chosen order**, by all of the rule: equal variants, and variants that differ by {EFFECT:.0%}.", ""]
+    title = "**False claims by the rule of looks** (4 to 24 rounds) alone, by design, in percent of proofs."
+    return [title, "", *make_table(["noise", *DESIGNS], rows)]
+
+
+def _tabulate_chosen(proofs: int) -> list[str]:
+    """Return the table of the chosen order."""
     fixed = [f"claimed, {n} rounds" for n in FIXED]
-    lines += _begin_table(["noise", "claimed", "contested", "trend", *fixed, f"{EFFECT:.0%}: claimed", "contested", "rounds"])
-    lines += [_describe_outcomes(kind, proofs) for kind in KINDS]
-    return "\n".join(lines)
+    head = ["noise", "claimed", "contested", "trend", *fixed, f"{EFFECT:.0%}: claimed", "contested", "rounds"]
+    title = f"**The chosen order**, by all of the rule: equal variants, and variants that differ by {EFFECT:.0%}."
+    return [title, "", *make_table(head, [_describe_outcomes(kind, proofs) for kind in KINDS])]
 
 
-def _describe_outcomes(kind: Kind, proofs: int) -> str:
+def _describe_outcomes(kind: Kind, proofs: int) -> list[str]:
     """Return the row of a kind of noise in the table of the chosen order."""
     equal, fixed = prove(kind, proofs), measure(kind, DESIGNS[CHOSEN], proofs).fixed
     shares = [equal.claimed, equal.contested, find_trends(kind, proofs // 10), *fixed]
     if kind.carries_over:
-        return _row([kind.name, *map(_percent, shares), "", "", ""])
-    different = prove(kind, proofs // 10, EFFECT)
+        return [kind.name, *map(percent, shares), "", "", ""]
+    different = prove(kind, proofs, EFFECT)
     shares += [different.claimed, different.contested]
-    return _row([kind.name, *map(_percent, shares), f"{different.rounds:.1f}"])
+    return [kind.name, *map(percent, shares), f"{different.rounds:.1f}"]
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}"
+def _tabulate_rules(proofs: int, effect: float = 0.0) -> list[str]:
+    """Return the table of what each rule claims; of equal variants alone if one is favoured by what ran before it."""
+    by_name = {kind.name: kind for kind in KINDS if not (kind.carries_over and effect)}
+    found = {name: compare_rules(kind, proofs, effect) for name, kind in by_name.items()}
+    found |= {
+        f"{name}, {count} candidates": compare_rules_of_several(by_name[name], count, proofs, effect) for name, count in SEVERAL
+    }
+    head = [
+        "noise",
+        "this rule",
+        "earlier rule",
+        "U test, same rounds",
+        "U test, 24 rounds",
+        "rounds: this rule",
+        "earlier rule",
+    ]
+    return make_table(head, [[name, *_describe_compared(one)] for name, one in found.items()])
 
 
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _begin_table(head: Sequence[str]) -> list[str]:
-    return [_row(head), _row(["---"] * len(head))]
+def _describe_compared(found: Compared) -> list[str]:
+    shares = [found.rule, found.earlier, found.ranks_stopped, found.ranks_all]
+    return [*map(percent, shares), f"{found.rounds:.1f}", f"{found.earlier_rounds:.1f}"]
 
 
 def main() -> None:

@@ -1,5 +1,7 @@
 """Tables of the documents that a benchmark writes, between two comments that name it."""
 
+import math
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -23,3 +25,19 @@ def write_table(page: Path, name: str, script: str, table: str) -> None:
     begin, end = mark_table(name, script)
     before, _, rest = page.read_text(encoding="utf-8").partition(begin)
     page.write_text(f"{before}{begin}\n\n{table.strip()}\n\n{end}{rest.partition(end)[2]}", encoding="utf-8")
+
+
+def make_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table."""
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, without the sign."""
+    return f"{100 * share:.1f}"
+
+
+def state_precision(proofs: int) -> str:
+    """Return a sentence on how exact a simulated share is."""
+    near_5, near_50 = (100 * math.sqrt(share * (1 - share) / proofs) for share in (0.05, 0.5))
+    return f"Simulated: {proofs:,} proofs a cell, a standard error of {near_5:.2f} points at 5 % and {near_50:.2f} at 50 %."

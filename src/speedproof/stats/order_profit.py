@@ -10,7 +10,7 @@ from speedproof.results.experiment import RunPlace
 from speedproof.stats.estimates import one_sided_quantile
 
 LEAST_ROUNDS = 8  # four terms are estimated, and a few rounds have to remain for the noise
-# One-sided. Over 17 kinds of noise, 0.0 to 2.5 % of simulated proofs are contested if honest variants differ by 4 %, and at
+# One-sided. Over 17 kinds of noise, 0.0 to 2.6 % of simulated proofs are contested if honest variants differ by 4 %, and at
 # most 0.2 % if they are equal; of gains that rest on the order, 80 % are found (benchmarks/simulate_orders.py).
 _CONFIDENCE = 0.99
 # Of a gain, what has to remain without following the other. Of honest programs some gain by the other's warm caches, too.
