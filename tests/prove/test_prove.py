@@ -18,17 +18,20 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.config.load import load_config
+from speedproof.config.reading import Reading
 from speedproof.report.document import Fact
 from speedproof.report.figures.figure_data import Evidence, read_evidence
 from speedproof.report.findings import list_commands
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.results.files import sha256_of
 from speedproof.run.archive.rebuild import rebuild_report
+from speedproof.run.proof import proof
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.progress import Progress, Records
 from speedproof.run.proof.request import check_request, write_call
 from speedproof.run.proof.snakemake import ProfileExecutor, await_end, find_profile, passing_on_stops, write_profile
 from speedproof.run.proof.status import Status
+from speedproof.run.proof.warm_up import WarmUp
 from speedproof.run.proof.workspace import Snapshot, describe_measured, take_snapshot, write_claims
 from speedproof.run.watched_program import Watched
 from speedproof.util.errors import ConfigError, SpeedproofError
@@ -36,6 +39,18 @@ from tests.prove.recorded import EPOCHS, leave_experiment
 
 COMMANDS = ["sh a.sh 2 0.9", "sh a.sh 1 0.9"]
 READ = ["--epoch-s", r"took (\S+)", "--quality", r"acc (\S+)"]
+WARM = WarmUp(
+    reading=Reading(source="process"),
+    epochs={"a": 0, "b": 0},
+    units={},
+    arrivals={},
+    process_s={"a": 1.0, "b": 1.0},
+    notes={},
+    copy_s=0.0,
+    observed={},
+    qualities={},
+    unwatched=[],
+)
 # Of six rounds, and not alike for both variants.
 NOISE = {"a": (1.0, 1.004, 0.996, 1.005, 0.995, 1.0), "b": (1.004, 1.0, 1.0, 0.996, 1.005, 0.995)}
 
@@ -172,6 +187,29 @@ def test_no_verdict_is_finer_than_the_printed_digits(place, monkeypatch, b, reso
 def test_the_plan_says_as_what_epochs_are_read(place, measured):
     measured()
     assert "read from: lines, epochs read as microseconds;" in " ".join(call(*READ).stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--caches", "cold"], "caches: cold, each run starts with empty compile caches"),
+        (["--caches", "shared"], "caches: shared, runs use your compile caches and find what earlier runs left there"),
+        (["--isolate"], "isolated: what a run writes to HOME, /tmp and Python's packages is dropped when it ends"),
+    ],
+)
+def test_the_plan_says_what_is_chosen_of_caches_and_folders(place, measured, monkeypatch, words, said):
+    measured()
+    monkeypatch.setattr("speedproof.run.proof.warm_up.require_isolation", lambda: None)
+    monkeypatch.setattr(proof, "_warm_up_once", lambda *_: WARM)
+    told = " ".join(call(*words).stderr.split())
+    assert (f"speedproof: {said}" in told, told.count("caches:")) == (True, words != ["--isolate"]), told
+
+
+def test_an_epochs_metric_without_epochs_ends_after_the_warm_up(place, measured):
+    measured()
+    result = CliRunner().invoke(app, ["prove", "true", "true", "--metric", "training_epoch_s", "--out", "out"])
+    assert (status_of(result), "needs epochs, and not all commands" in str(result.exception)) == (3, True), result.exception
+    assert not (place / "out/verdict.json").exists()
 
 
 @pytest.mark.parametrize(

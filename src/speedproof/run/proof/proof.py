@@ -12,7 +12,7 @@ from typing import Any
 
 from speedproof.cluster.apptainer import find_apptainer
 from speedproof.cluster.folder_names import check_folders
-from speedproof.cluster.gpu_monitor import list_gpu_uuids, name_gpu_processes
+from speedproof.cluster.gpu_monitor import describe_gpu, list_gpu_uuids, name_gpu_processes
 from speedproof.cluster.machine_load import read_counters, read_load
 from speedproof.profilers.nsys import read_capabilities
 from speedproof.report.document import PAGE_FILE, Link
@@ -39,6 +39,7 @@ from speedproof.run.proof.attempts import note_attempt
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verdict
 from speedproof.run.proof.judging import describe_evaluation, tell_source
+from speedproof.run.proof.metric_needs import check_epochs, name_gpu_need
 from speedproof.run.proof.order_seed import draw_order_seed
 from speedproof.run.proof.progress import Progress
 from speedproof.run.proof.quality_questions import question_direction, question_units
@@ -76,6 +77,10 @@ WARM_UP_FILE = "warm-up.json"
 # What of a request changes nothing of a warm-up.
 _UNWARMED = {
     *("claim", "metric", "rounds", "budget_min", "control", "profiled", "wait", "wait_for_quiet_min", "trust_reported")
+}
+_CACHES = {
+    "cold": "caches: cold, each run starts with empty compile caches",
+    "shared": "caches: shared, runs use your compile caches and find what earlier runs left there",
 }
 _START = {
     "copy": "each in a fresh copy of the working folder",
@@ -128,6 +133,7 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         found = _warm_up_once(executor, measured, request, out, [dict(commands), dict(digests)], status.say)
         if request.profile is None:
             status.say(describe_machine(load, counters, _name_on_gpu(request), request.wait_for_quiet_min is not None))
+        check_epochs(request, found.epochs)
         metric = choose_metric(request, found.epochs)
         measured = describe(reading=found.reading, epochs=found.epochs, metric=metric, warm_ups=found.observed)
         _describe_plan(request, names, found, out, order_seed, status.say)
@@ -260,7 +266,7 @@ def _read_attempt(results: Path) -> int:
 
 
 def _list_missing_tools(request: ProofRequest) -> list[str]:
-    """Return what is asked for and not there, a line each: a profile, a profiler, Apptainer, the image."""
+    """Return what is asked for and not there, a line each: a profile, a profiler, Apptainer, the image, a GPU."""
     missing = []
     try:
         if request.profile:
@@ -278,6 +284,8 @@ def _list_missing_tools(request: ProofRequest) -> list[str]:
             find_apptainer()
     except SpeedproofError as error:
         missing.append(str(error))
+    if request.profile is None and (need := name_gpu_need(request)) and describe_gpu() is None:
+        missing.append(f"{need}: no GPU here (`nvidia-smi` lists none); leave it out, or run where there is one")
     return missing
 
 
@@ -341,6 +349,16 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         f"{_START[request.workdir]}; {'blind, so that timed runs see nothing of speedproof; ' if request.blind else ''}"
         f"compared by the {metric}, read from: {found.reading.source}{units}{traced}; results in {out}"
     )
+    for line in _describe_places(request):
+        say(line)
+
+
+def _describe_places(request: ProofRequest) -> list[str]:
+    """Return what is to be known of the caches and folders of runs, if it is not the default."""
+    lines = [_CACHES[request.caches]] if request.caches != "warm" else []
+    if request.isolate:
+        lines.append("isolated: what a run writes to HOME, /tmp and Python's packages is dropped when it ends")
+    return lines
 
 
 _SEEN_BY = {

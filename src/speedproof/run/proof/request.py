@@ -188,11 +188,9 @@ class ProofRequest(Model):
                 f"{name('rounds')}: {self.rounds}: with {name('budget_min')} rounds may end after {looks}; name one of these"
             )
         if self.metric is not None:
-            from speedproof.stats.metrics import METRICS
+            from speedproof.run.proof.metric_needs import list_mistakes_of_metric
 
-            known = [one for one, metric in METRICS.items() if metric.compared and metric.judged]
-            if self.metric not in known:
-                mistakes.append(f"{name('metric')}: {self.metric!r:.40} is none of {', '.join(known)}")
+            mistakes += list_mistakes_of_metric(self, name)
         return mistakes
 
     def _list_mistakes_of_quality(self, name: NameKey) -> list[str]:
@@ -221,6 +219,11 @@ class ProofRequest(Model):
             mistakes.append(
                 f"{name('quality_command')} also needs {name('artifacts')}: the files that each run leaves to be judged, for "
                 f"example {name('artifacts')} 'out/*.pt'"
+            )
+        elif self.workdir == "here" and not all("{run}" in command for command in self.commands):
+            mistakes.append(
+                f"{name('artifacts')}: with {name('workdir')} here all runs share this folder; have each command write below "
+                "{run}, which is a fresh folder in each run, for example 'python a.py --out {run}/out'"
             )
         if "{run}" not in self.quality_command:
             mistakes.append(f"{name('quality_command')}: does not name {{run}}, the folder that holds what a run left; add it")
