@@ -348,11 +348,35 @@ def test_a_ratio_that_was_not_measured_is_no_number(place, measured):
     assert (candidate["ratio"], candidate["low"], candidate["pairs"], verdict["exit_status"]) == (None, None, 0, 2)
 
 
-def test_no_verdict_outlives_a_call_that_fails(place, measured, monkeypatch):
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--epoch-s", r"never (\S+)"],  # found in the warm-up
+        ["--metric", "training_epoch_s"],  # after it
+    ],
+)
+def test_a_mistake_that_the_warm_up_finds_leaves_an_earlier_verdict_and_its_page(place, measured, words):
     measured()
     assert call(*READ).exit_code == 0
-    (place / "a.sh").write_text("exit 3\n")
-    assert status_of(call(*READ)) == 3
+    (place / "out/results/report.html").write_text("the page")
+    mistaken = call(*words)
+    assert status_of(mistaken) == 3
+    assert "speedproof: out still holds the verdict of an earlier call" in " ".join(mistaken.stderr.split())
+    told = CliRunner().invoke(app, ["verdict", "--from", "out"])
+    assert (told.exit_code, told.stdout.startswith("Faster: sh a.sh 1 0.9 is 2.00×")) == (0, True), told.output
+    assert (place / "out/results/report.html").read_text() == "the page"
+    assert "still holds" not in call(*READ).stderr
+
+
+def test_no_verdict_outlives_a_call_that_fails_once_its_warm_up_passed(place, measured, monkeypatch):
+    measured()
+    assert call(*READ).exit_code == 0
+
+    def fail(*_):
+        raise ConfigError("while it measured")
+
+    monkeypatch.setattr(LocalExecutor, "measure", fail)
+    assert "still holds" not in call(*READ).stderr
     told = CliRunner().invoke(app, ["verdict", "--from", "out"])
     assert (status_of(told), "a proof that has not ended" in str(told.exception)) == (3, True)
     (place / "results").mkdir()

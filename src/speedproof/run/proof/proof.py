@@ -4,8 +4,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -108,8 +108,8 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
     digests = {**digest_sources(source, request.sources), **digest_variables(variables)}
     names = list(commands)
     load, counters = read_load(), read_counters()
-    with holding_folder(out, wait_aloud(status) if request.wait else None):
-        _take_back_verdict(request, out, status.say)
+    with holding_folder(out, wait_aloud(status) if request.wait else None), _naming_kept_verdict(out, status.say):
+        _announce_replacement(request, out, status.say)
         snapshot = _take_snapshot(request, source, out, variables, status.say)
         _name_unseen(request, status.say)
         here = source if request.workdir == "here" else None
@@ -141,6 +141,7 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         for question in (question_direction(request), question_units(found.qualities, request)):
             if question is not None:
                 status.say(question)
+        _take_back_verdict(out)  # not before: a mistake that is found up to here leaves an earlier one readable
         _leave_asked(describe_asked(request, metric, _read_attempt(out / RESULTS)), out / RESULTS)
         expected_s = {name: found.process_s[name] for name in names}
         progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status, metric)
@@ -218,8 +219,8 @@ def _tell_verdict(verdict: Verdict, comparison: Comparison, names: list[str], wh
     tell(f"Report: {verdict.report}")
 
 
-def _take_back_verdict(request: ProofRequest, out: Path, say: Say) -> None:
-    """Remove the verdict of an earlier call, which this one's replaces, or which nothing stands for if this one fails."""
+def _announce_replacement(request: ProofRequest, out: Path, say: Say) -> None:
+    """Say which proof of an earlier call this one replaces once its warm-up has passed, and whether its rounds count."""
     before = read_verdict(out)
     if before is not None:
         held = [before.candidates[0].against, *(one.command for one in before.candidates)]
@@ -227,10 +228,26 @@ def _take_back_verdict(request: ProofRequest, out: Path, say: Say) -> None:
             say(f"{out} holds a proof of other commands, which this one replaces (--out names another folder)")
         else:
             _compare_rounds(request, out, say)
+    if (out / RESULTS / OLD_EXPERIMENTS_FOLDER).is_dir():
+        say(f"{out} holds a proof of a version before 0.3, which this one replaces: all is measured anew")
+
+
+@contextmanager
+def _naming_kept_verdict(out: Path, say: Say) -> Iterator[None]:
+    """Say of a call that fails before its warm-up passed that the verdict in `out` is an earlier one."""
+    try:
+        yield
+    except BaseException:
+        if (out / VERDICT_FILE).is_file():
+            say(f"{out} still holds the verdict of an earlier call")
+        raise
+
+
+def _take_back_verdict(out: Path) -> None:
+    """Remove the verdict of an earlier call: from here on its evidence is replaced."""
     (out / VERDICT_FILE).unlink(missing_ok=True)
     older = out / RESULTS / OLD_EXPERIMENTS_FOLDER
     if older.is_dir():
-        say(f"{out} holds a proof of a version before 0.3, which this one replaces: all is measured anew")
         shutil.rmtree(older)
 
 
