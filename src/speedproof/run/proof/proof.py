@@ -144,7 +144,8 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         _take_back_verdict(out)  # not before: a mistake that is found up to here leaves an earlier one readable
         _leave_asked(describe_asked(request, metric, _read_attempt(out / RESULTS)), out / RESULTS)
         expected_s = {name: found.process_s[name] for name in names}
-        progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status, metric)
+        judges = request.margin is not None
+        progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status, metric, judges)
         comparison = executor.measure(measured, progress)
         check_rounds(comparison, metric, progress.said)
         attempt = note_attempt(out, out / RESULTS, [scrub_secrets(command) for command in request.commands])
