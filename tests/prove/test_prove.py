@@ -225,13 +225,13 @@ def test_an_epochs_metric_without_epochs_ends_after_the_warm_up(place, measured)
         (["--epoch", "took", "--epoch-s", "(a)"], "give one of them"),
         (["--epoch-s", r"never (\S+)"], "nothing that the program printed matches"),
         ([*READ, "--unit", "s"], "the epochs add up to 6.00\u00a0s in a process of"),
-        ([*READ, "--unit", "weeks"], "Input should be 'ns', 'us', 'ms', 's', 'min' or 'h' (given: 'weeks')"),
+        ([*READ, "--unit", "weeks"], "--unit: must be 'ns', 'us', 'ms', 's', 'min' or 'h' (given: 'weeks')"),
         (["--unit", "ms"], "--unit: is about --epoch-s; add --epoch-s"),
         (["--cumulative"], "--cumulative: is about --epoch-s; add --epoch-s"),
-        (["--timeout", "-3"], "prove: --timeout: Input should be greater than or equal to 1 (given: -3)"),
-        (["--wait-for-quiet", "-1"], "prove: --wait-for-quiet: Input should be greater than 0 (given: -1.0)"),
-        (["--budget", "0", "--pass", "a b"], "--budget: Input should be greater than 0 (given: 0.0); --pass: String should"),
-        (["--job", "cores=many"], "--job.cores: Input should be a valid integer"),
+        (["--timeout", "-3"], "prove: --timeout: must be at least 1 (given: -3)"),
+        (["--wait-for-quiet", "-1"], "prove: --wait-for-quiet: must be above 0 (given: -1.0)"),
+        (["--budget", "0", "--pass", "a b"], "--budget: must be above 0 (given: 0.0); --pass: must match"),
+        (["--job", "cores=many"], "--job cores: must be a whole number (given: 'many')"),
         (["--margin", "0.1"], "reports no quality, which --margin judges"),
         (["--out", "."], "is the working folder itself"),
         (["--workdir", "here", "--file", "log.csv"], "it would be another run's; write and name it below {run}/"),
@@ -608,7 +608,7 @@ def test_what_a_job_asks_for_is_typed_key_by_key_over_the_file_and_over_what_any
     over = CliRunner().invoke(app, ["init", "proof.yaml", "--job", "runtime_min=10"]).stdout
     job = {"gpus": 0, "gpu_model": "a100", "cores": 8, "memory_mib": 65536, "runtime_min": 240}
     assert [yaml.safe_load(text)["job"] for text in (asked, over)] == [job, {**job, "runtime_min": 10}]
-    mistakes = {"cores": "KEY=VALUE", "cores=many": "job.cores", "nodes=2": "job.nodes", "gpus=2": "--gpus"}
+    mistakes = {"cores": "KEY=VALUE", "cores=many": "--job cores", "nodes=2": "--job nodes: unknown key", "gpus=2": "--gpus"}
     assert [said in str(CliRunner().invoke(app, ["init", *COMMANDS, "--job", text]).exception)
             for text, said in mistakes.items()] == [True] * 4  # fmt: skip
 
