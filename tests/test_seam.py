@@ -265,7 +265,7 @@ def test_a_workload_is_a_folder_whose_command_says_what_can_be_measured(tmp_path
             "mine needs the module no_such_module, which sh does not find; install what the workload needs, as its README says",
         ),
         ("echo hello", ConfigError, "commands.configure printed no JSON"),
-        ("echo '{}'", ConfigError, "measurement: Field required"),
+        ("echo '{}'", ConfigError, "measurement: is missing"),
     ],
 )
 def test_a_workload_that_refuses_or_fails_is_quoted_in_one_line(tmp_path, configure, kind, said):

@@ -109,7 +109,7 @@ def test_every_key_of_the_model_stands_in_config_yaml():
             ["variants.turbo", "set 8 or more in each of `network.channels`, or leave out `convolutions`"],
         ),
         (["variants", "turbo", "network"], {"channels": [16, 1, 32]}, ["variants.turbo", "leave out `convolutions`"]),
-        (["variants", "fast", "network"], {"channels": [16]}, ["variants.fast.network.channels", "at least 2 items"]),
+        (["variants", "fast", "network"], {"channels": [16]}, ["variants.fast.network.channels", "at least 2 entries"]),
         (
             ["variants", "turbo", "loss"],
             {"name": "dice"},

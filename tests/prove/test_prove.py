@@ -18,17 +18,20 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.config.load import load_config
+from speedproof.config.reading import Reading
 from speedproof.report.document import Fact
 from speedproof.report.figures.figure_data import Evidence, read_evidence
 from speedproof.report.findings import list_commands
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.results.files import sha256_of
 from speedproof.run.archive.rebuild import rebuild_report
+from speedproof.run.proof import proof
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.progress import Progress, Records
 from speedproof.run.proof.request import check_request, write_call
 from speedproof.run.proof.snakemake import ProfileExecutor, await_end, find_profile, passing_on_stops, write_profile
 from speedproof.run.proof.status import Status
+from speedproof.run.proof.warm_up import WarmUp
 from speedproof.run.proof.workspace import Snapshot, describe_measured, take_snapshot, write_claims
 from speedproof.run.watched_program import Watched
 from speedproof.util.errors import ConfigError, SpeedproofError
@@ -36,6 +39,18 @@ from tests.prove.recorded import EPOCHS, leave_experiment
 
 COMMANDS = ["sh a.sh 2 0.9", "sh a.sh 1 0.9"]
 READ = ["--epoch-s", r"took (\S+)", "--quality", r"acc (\S+)"]
+WARM = WarmUp(
+    reading=Reading(source="process"),
+    epochs={"a": 0, "b": 0},
+    units={},
+    arrivals={},
+    process_s={"a": 1.0, "b": 1.0},
+    notes={},
+    copy_s=0.0,
+    observed={},
+    qualities={},
+    unwatched=[],
+)
 # Of six rounds, and not alike for both variants.
 NOISE = {"a": (1.0, 1.004, 0.996, 1.005, 0.995, 1.0), "b": (1.004, 1.0, 1.0, 0.996, 1.005, 0.995)}
 
@@ -177,6 +192,29 @@ def test_the_plan_says_as_what_epochs_are_read(place, measured):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["--caches", "cold"], "caches: cold, each run starts with empty compile caches"),
+        (["--caches", "shared"], "caches: shared, runs use your compile caches and find what earlier runs left there"),
+        (["--isolate"], "isolated: what a run writes to HOME, /tmp and Python's packages is dropped when it ends"),
+    ],
+)
+def test_the_plan_says_what_is_chosen_of_caches_and_folders(place, measured, monkeypatch, words, said):
+    measured()
+    monkeypatch.setattr("speedproof.run.proof.warm_up.require_isolation", lambda: None)
+    monkeypatch.setattr(proof, "_warm_up_once", lambda *_: WARM)
+    told = " ".join(call(*words).stderr.split())
+    assert (f"speedproof: {said}" in told, told.count("caches:")) == (True, words != ["--isolate"]), told
+
+
+def test_an_epochs_metric_without_epochs_ends_after_the_warm_up(place, measured):
+    measured()
+    result = CliRunner().invoke(app, ["prove", "true", "true", "--metric", "training_epoch_s", "--out", "out"])
+    assert (status_of(result), "needs epochs, and not all commands" in str(result.exception)) == (3, True), result.exception
+    assert not (place / "out/verdict.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
         (["--rounds", "3"], "an even number from 4 on"),
         (["--claim", "fast"], "write a sign and a number above 0"),
         (["--claim", f">= {'9' * 400}"], "write a sign and a number above 0"),
@@ -187,13 +225,13 @@ def test_the_plan_says_as_what_epochs_are_read(place, measured):
         (["--epoch", "took", "--epoch-s", "(a)"], "give one of them"),
         (["--epoch-s", r"never (\S+)"], "nothing that the program printed matches"),
         ([*READ, "--unit", "s"], "the epochs add up to 6.00\u00a0s in a process of"),
-        ([*READ, "--unit", "weeks"], "Input should be 'ns', 'us', 'ms', 's', 'min' or 'h' (given: 'weeks')"),
+        ([*READ, "--unit", "weeks"], "--unit: must be 'ns', 'us', 'ms', 's', 'min' or 'h' (given: 'weeks')"),
         (["--unit", "ms"], "--unit: is about --epoch-s; add --epoch-s"),
         (["--cumulative"], "--cumulative: is about --epoch-s; add --epoch-s"),
-        (["--timeout", "-3"], "prove: --timeout: Input should be greater than or equal to 1 (given: -3)"),
-        (["--wait-for-quiet", "-1"], "prove: --wait-for-quiet: Input should be greater than 0 (given: -1.0)"),
-        (["--budget", "0", "--pass", "a b"], "--budget: Input should be greater than 0 (given: 0.0); --pass: String should"),
-        (["--job", "cores=many"], "--job.cores: Input should be a valid integer"),
+        (["--timeout", "-3"], "prove: --timeout: must be at least 1 (given: -3)"),
+        (["--wait-for-quiet", "-1"], "prove: --wait-for-quiet: must be above 0 (given: -1.0)"),
+        (["--budget", "0", "--pass", "a b"], "--budget: must be above 0 (given: 0.0); --pass: must match"),
+        (["--job", "cores=many"], "--job cores: must be a whole number (given: 'many')"),
         (["--margin", "0.1"], "reports no quality, which --margin judges"),
         (["--out", "."], "is the working folder itself"),
         (["--workdir", "here", "--file", "log.csv"], "it would be another run's; write and name it below {run}/"),
@@ -310,11 +348,35 @@ def test_a_ratio_that_was_not_measured_is_no_number(place, measured):
     assert (candidate["ratio"], candidate["low"], candidate["pairs"], verdict["exit_status"]) == (None, None, 0, 2)
 
 
-def test_no_verdict_outlives_a_call_that_fails(place, measured, monkeypatch):
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--epoch-s", r"never (\S+)"],  # found in the warm-up
+        ["--metric", "training_epoch_s"],  # after it
+    ],
+)
+def test_a_mistake_that_the_warm_up_finds_leaves_an_earlier_verdict_and_its_page(place, measured, words):
     measured()
     assert call(*READ).exit_code == 0
-    (place / "a.sh").write_text("exit 3\n")
-    assert status_of(call(*READ)) == 3
+    (place / "out/results/report.html").write_text("the page")
+    mistaken = call(*words)
+    assert status_of(mistaken) == 3
+    assert "speedproof: out still holds the verdict of an earlier call" in " ".join(mistaken.stderr.split())
+    told = CliRunner().invoke(app, ["verdict", "--from", "out"])
+    assert (told.exit_code, told.stdout.startswith("Faster: sh a.sh 1 0.9 is 2.00×")) == (0, True), told.output
+    assert (place / "out/results/report.html").read_text() == "the page"
+    assert "still holds" not in call(*READ).stderr
+
+
+def test_no_verdict_outlives_a_call_that_fails_once_its_warm_up_passed(place, measured, monkeypatch):
+    measured()
+    assert call(*READ).exit_code == 0
+
+    def fail(*_):
+        raise ConfigError("while it measured")
+
+    monkeypatch.setattr(LocalExecutor, "measure", fail)
+    assert "still holds" not in call(*READ).stderr
     told = CliRunner().invoke(app, ["verdict", "--from", "out"])
     assert (status_of(told), "a proof that has not ended" in str(told.exception)) == (3, True)
     (place / "results").mkdir()
@@ -546,7 +608,7 @@ def test_what_a_job_asks_for_is_typed_key_by_key_over_the_file_and_over_what_any
     over = CliRunner().invoke(app, ["init", "proof.yaml", "--job", "runtime_min=10"]).stdout
     job = {"gpus": 0, "gpu_model": "a100", "cores": 8, "memory_mib": 65536, "runtime_min": 240}
     assert [yaml.safe_load(text)["job"] for text in (asked, over)] == [job, {**job, "runtime_min": 10}]
-    mistakes = {"cores": "KEY=VALUE", "cores=many": "job.cores", "nodes=2": "job.nodes", "gpus=2": "--gpus"}
+    mistakes = {"cores": "KEY=VALUE", "cores=many": "--job cores", "nodes=2": "--job nodes: unknown key", "gpus=2": "--gpus"}
     assert [said in str(CliRunner().invoke(app, ["init", *COMMANDS, "--job", text]).exception)
             for text, said in mistakes.items()] == [True] * 4  # fmt: skip
 

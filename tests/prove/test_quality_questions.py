@@ -2,10 +2,15 @@
 
 import pytest
 
+from speedproof.run.proof.judging import tell_source
 from speedproof.run.proof.loss_names import find_loss_name
+from speedproof.run.proof.progress import Progress, Records
 from speedproof.run.proof.quality_questions import question_direction, question_units
 from speedproof.run.proof.request import check_request
+from speedproof.run.proof.status import Status
+from speedproof.run.proof.workspace import Snapshot, describe_measured, write_claims
 from speedproof.util.errors import ConfigError
+from tests.prove.recorded import leave_experiment
 
 COMMANDS = ["python a.py", "python b.py"]
 
@@ -78,3 +83,45 @@ def test_a_percentage_beside_a_share_is_questioned_and_refused_if_it_is_judged(q
             question_units(qualities, judged)
     else:
         assert question_units(qualities, judged) is None
+
+
+def follow_rounds(place, quality, judges_quality=True):
+    """What is printed of four rounds whose runs have these qualities."""
+    request = check_request({"commands": COMMANDS, "rounds": 4}, "here")
+    named = dict(zip("ab", COMMANDS, strict=True))
+    measured = describe_measured(place / "out", request, named, Snapshot(), request.reading("process"), {}, {})
+    write_claims(measured)
+    said, status = [], Status(quiet=True)
+    status.say = said.append
+    progress = Progress({"a": 1.0, "b": 1.0}, 4, False, None, status, judges_quality=judges_quality)
+    records = Records(place / "out/results/experiments/experiment-1", progress)
+    leave_experiment(place / "out", measured.config, lambda variant, number: 1.0, quality)
+    records.look()
+    return said
+
+
+def test_a_program_whose_quality_no_seed_changes_is_named_after_two_rounds(place):
+    said = follow_rounds(place, lambda variant, number: 0.9 if variant == "a" else 0.9 + number / 1000)
+    assert [text[:12] for text in said] == ["round 1 of 4", "round 2 of 4", "quality: A h", "round 3 of 4", "round 4 of 4"]
+    assert said[2] == ("quality: A has 0.9 with 2 seeds; if it does not read SPEEDPROOF_SEED, --margin cannot be decided")
+
+
+@pytest.mark.parametrize(
+    ("quality", "judges_quality"),
+    [
+        (lambda variant, number: 0.9 + number / 1000, True),
+        (lambda variant, number: 0.9, False),
+        (None, True),
+        (lambda variant, number: 0.8 if number == 1 else 0.9, True),  # later rounds agree with the first
+    ],
+)
+def test_seeds_that_change_a_quality_or_need_not_are_no_question(place, quality, judges_quality):
+    assert [text for text in follow_rounds(place, quality, judges_quality) if "seed" in text] == []
+
+
+@pytest.mark.parametrize("margin", [0.01, None])
+def test_the_plan_says_that_a_margin_needs_seeds(margin):
+    said = []
+    tell_source(ask(quality=r"acc (\S+)", margin=margin), None, said.append)
+    needs = "quality: compared across seeds, one for each round; every program must read its seed from SPEEDPROOF_SEED"
+    assert (needs in said) == (margin is not None)

@@ -17,7 +17,7 @@ from speedproof.run.locks import holding_devices, holding_folder
 from speedproof.run.proof import quiet
 from speedproof.run.proof.quiet import QuietRounds, QuietWait, describe_machine, wait_aloud
 from speedproof.run.proof.request import check_request, write_call
-from speedproof.run.proof.status import Status
+from speedproof.run.proof.status import EVERY_S, Status
 from speedproof.run.proof.verdict import judge
 from speedproof.run.proof.workspace import Snapshot, describe_measured, write_claims
 from speedproof.run.run_experiment import Observer
@@ -85,7 +85,12 @@ def test_a_busy_machine_is_waited_for(machine):
     asked, stream = waiting(machine, 1)
     asked.wait()
     assert machine[2]["at_s"] == pytest.approx(0.2 + 3 * 1.0)  # the last look finds nobody
-    assert "still busy" not in stream.getvalue()
+    said = " ".join(stream.getvalue().replace("\u00a0", " ").split())
+    # By hand: looks of 0.2, 1 and 1 s found other programs.
+    assert said == (
+        "speedproof: waiting for a quiet machine: other programs take 1 of 2 cores "
+        "speedproof: the machine is quiet after 2.20 s of waiting; goes on"
+    )
 
 
 def test_when_the_time_is_up_that_is_said_and_it_goes_on(machine):
@@ -93,10 +98,30 @@ def test_when_the_time_is_up_that_is_said_and_it_goes_on(machine):
     asked, stream = waiting(machine, 0.1)  # 6 s: one look of 0.2 s and six of a second
     asked.wait()
     assert machine[2]["at_s"] == pytest.approx(6.2)
-    said = "speedproof: the machine is still busy after 0.100 min: other programs take 1.5 of 2 cores; goes on"
-    assert " ".join(stream.getvalue().split()) == said
+    company = "other programs take 1.5 of 2 cores"
+    assert " ".join(stream.getvalue().split()) == (
+        f"speedproof: waiting for a quiet machine: {company} "
+        f"speedproof: the machine is still busy after 0.100 min: {company}; goes on"
+    )
     asked.wait()  # the minutes are for all rounds together
     assert machine[2]["at_s"] == pytest.approx(6.2)
+
+
+def test_a_wait_is_one_line_a_minute_off_a_terminal(machine):
+    coming, look, now = machine
+    coming[:] = [1.0] * 151
+    stream = io.StringIO()
+    status = Status(stream=stream, clock=lambda: now["at_s"])
+
+    def look_and_print(seconds):
+        look(seconds)
+        assert status.look() <= EVERY_S  # what goes on next is printed soon
+
+    QuietWait(10, "cpu", 1, status, look_and_print).wait()
+    # Each look prints what it has to: at the start, after 60 s, after 120 s, at the end after 150.2 s.
+    lines = [" ".join(line.split()) for line in stream.getvalue().split("speedproof: ")[1:]]
+    waits = "waiting for a quiet machine: other programs take 1 of 2 cores"
+    assert lines == [waits, f"{waits}, 60 s", f"{waits}, 120 s", "the machine is quiet after 2.50 min of waiting; goes on"]
 
 
 def test_each_round_waits_once():

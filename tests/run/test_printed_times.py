@@ -6,7 +6,7 @@ import pytest
 
 from speedproof.config.reading import Reading
 from speedproof.run.printed_times import find_resolution, read_time
-from speedproof.run.proof.plausible_times import check_total
+from speedproof.run.proof.plausible_times import check_observed_growth, check_total
 from speedproof.run.read_files import read_file
 from speedproof.run.read_lines import Line, read_lines
 from speedproof.util.errors import RecordError
@@ -196,6 +196,47 @@ def test_epochs_that_cannot_be_in_their_process_are_refused(texts, unit, process
     with pytest.raises(RecordError) as caught:
         check_total(times_of(*texts, unit=unit), process_s, 1)
     assert why in str(caught.value).replace(NO_BREAK, " ")
+
+
+def arriving(texts, ends_s, unit=None):
+    """The epochs of lines that came at these moments."""
+    lines = [Line(f"took {text}", at_s, number) for number, (text, at_s) in enumerate(zip(texts, ends_s, strict=True))]
+    return read_lines(lines, Reading(source="lines", epoch_s=r"took (\S+)", unit=unit))
+
+
+@pytest.mark.parametrize(
+    ("texts", "unit", "options"),
+    [
+        (["0.10", "0.21", "0.30", "0.41"], None, "--cumulative"),
+        (["100", "210", "300", "410"], None, "--cumulative --unit ms"),
+        (["100", "210", "300", "410"], "ms", "--cumulative"),
+        (["100ms", "210ms", "300ms", "410ms"], None, "--cumulative"),
+    ],
+)
+def test_times_that_grow_by_what_passes_between_their_lines_are_since_the_start(texts, unit, options):
+    # After a start-up of 20 s, so that all of them fit into the process.
+    with pytest.raises(RecordError) as caught:
+        check_observed_growth(arriving(texts, [20.101, 20.213, 20.302, 20.411], unit))
+    assert str(caught.value).replace(NO_BREAK, " ") == (
+        "epoch_s: the times grow to 0.410 s, each by what passed since the one before; are these times since the start? "
+        f"add {options}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("texts", "ends_s"),
+    [
+        (["0.10", "0.20", "0.30"], [20.1, 20.2, 20.3]),  # too few
+        (["0.10", "0.21", "0.31", "0.40"], [20.1, 20.31, 20.62, 21.02]),  # each epoch is longer than the one before
+        (["0.10", "0.21", "0.31", "0.40"], [21.0, 21.0, 21.0, 21.0]),  # the same, from a buffer
+        (["0.001", "0.010", "0.100", "1.000"], [20.0, 20.01, 20.11, 21.11]),  # the same, ten times as long each
+        (["0.10", "0.11", "0.10", "0.11"], [20.1, 20.21, 20.31, 20.42]),
+        (["1", "2", "3", "4"], [20.0, 22.0, 25.0, 29.0]),  # the same, to a second
+        (["0.01", "0.02", "0.03", "0.04"], [20.01, 20.02, 20.03, 20.04]),  # too short to tell
+    ],
+)
+def test_epochs_that_grow_are_believed(texts, ends_s):
+    check_observed_growth(arriving(texts, ends_s))
 
 
 @pytest.mark.parametrize(

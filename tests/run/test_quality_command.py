@@ -67,7 +67,7 @@ def test_artifacts_that_the_run_wrote_are_what_is_judged(tmp_path):
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ([], ["out/a.txt"], r"^artifact: it left no out/\*\.pt; have the program write it"),
+        ([], ["out/a.txt"], r"^artifact: it left no out/\*\.pt in {run}; have the program write it"),
         (["out/a.pt"], [], r"^artifact: out/a\.pt, which out/\*\.pt matches, was there before the run"),
         (["out/a.pt"], ["out/b.pt"], r"^artifact: out/a\.pt, which out/\*\.pt matches, was there before the run"),
     ],

@@ -15,6 +15,7 @@ import typer
 
 from speedproof.cli.console import log
 from speedproof.cli.options import USAGE_ERROR, RenamedOptionsCommand
+from speedproof.cli.usage_errors import asks_for_json, explain_usage, take_own_words
 from speedproof.util.errors import ConfigError, SpeedproofError, explain_os_error
 
 # What `prove` ends with where there is no verdict: 1 and 2 are verdicts.
@@ -23,16 +24,36 @@ NO_VERDICT = 3
 ERROR_FILE = "error.txt"
 
 
-class ProofCommand(RenamedOptionsCommand):
-    """A command whose exit status is a verdict: of a command line that cannot be understood it is none."""
+def print_error(error: SpeedproofError) -> None:
+    """Print an error as JSON, for readers of JSON."""
+    from json import dumps
 
-    def make_context(self, *words: Any, **more: Any) -> Any:
+    from speedproof.run.proof.verdict import Verdict
+
+    found = {
+        "schema_version": Verdict.model_fields["schema_version"].default,
+        "outcome": "error",
+        "exit_status": NO_VERDICT,
+        "message": str(error),
+    }
+    typer.echo(dumps(found, indent=1))
+
+
+def print_nothing(_: SpeedproofError) -> None:
+    """Leave an error to stderr."""
+
+
+class ProofCommand(RenamedOptionsCommand):
+    """A command whose exit status is a verdict: a command line that cannot be understood ends it in one line and with none."""
+
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **others: Any) -> Any:
         """Read the command line."""
-        try:
-            return super().make_context(*words, **more)
-        except USAGE_ERROR as error:
-            error.exit_code = NO_VERDICT  # type: ignore[attr-defined]
-            raise
+        prints_json = any("--json" in parameter.opts for parameter in self.params) and asks_for_json(args)
+        with ending_as_proof(tell=print_error if prints_json else print_nothing):
+            try:
+                return super().make_context(info_name, list(args), *more, **others)
+            except USAGE_ERROR as error:
+                raise ConfigError(f"{info_name}: {explain_usage(error, self)}") from None
 
 
 # What click ends a command by, each with a status of its own.
@@ -70,7 +91,7 @@ def _keep_traceback(error: Exception, folder: Path | None) -> str:
 
 
 @contextmanager
-def ending_as_proof(folder: Path | None = None, tell: Callable[[SpeedproofError], None] = lambda _: None) -> Iterator[None]:
+def ending_as_proof(folder: Path | None = None, tell: Callable[[SpeedproofError], None] = print_nothing) -> Iterator[None]:
     """Let whatever goes wrong end in one line with the status of no verdict, after `tell` received it.
 
     The traceback of an error that nobody foresaw is left in `folder`, if that is there.
@@ -122,7 +143,8 @@ def run_app(app: typer.Typer) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a locale may lack signs as ×
     try:
-        with ending_as_proof() if sys.argv[1:2] in (["prove"], ["init"], ["verdict"]) else nullcontext():
+        tell = print_error if sys.argv[1:2] != ["init"] and asks_for_json(sys.argv) else print_nothing
+        with ending_as_proof(tell=tell) if sys.argv[1:2] in (["prove"], ["init"], ["verdict"]) else nullcontext():
             _refuse_empty_words(sys.argv[1:])
         try:
             app()
@@ -152,7 +174,7 @@ def _drop_output() -> None:
 
 def _refuse_empty_words(words: list[str]) -> None:
     """Refuse a value of nothing, as of a variable that is not set: for a path it would be the working folder."""
-    own = words[: words.index("--")] if "--" in words else words
+    own = take_own_words(words)
     for before, word in zip(["", *own], own, strict=False):
         if word == "" or re.fullmatch(r"--[\w-]+=", word):
             option = word.rstrip("=") or before

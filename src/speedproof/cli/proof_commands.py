@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from speedproof.cli.console import say
-from speedproof.cli.exits import NO_VERDICT, ProofCommand, ending_as_proof, ending_as_verdict
-from speedproof.cli.options import PEOPLE, FoundResults, RenamedOptionsCommand, asking, examples
+from speedproof.cli.exits import ProofCommand, ending_as_proof, ending_as_verdict, print_error, print_nothing
+from speedproof.cli.options import PEOPLE, FoundResults, asking, examples
 
 if TYPE_CHECKING:
     from speedproof.run.proof.request import ProofRequest
-    from speedproof.util.errors import SpeedproofError
 
 # Commands import what they need when they run: `--help` waits for nothing.
 
@@ -161,21 +160,6 @@ class ProofOptions:
         return check_options(given)
 
 
-def print_error(error: "SpeedproofError") -> None:
-    """Print an error as JSON, for readers of JSON."""
-    from json import dumps
-
-    from speedproof.run.proof.verdict import Verdict
-
-    found = {
-        "schema_version": Verdict.model_fields["schema_version"].default,
-        "outcome": "error",
-        "exit_status": NO_VERDICT,
-        "message": str(error),
-    }
-    typer.echo(dumps(found, indent=1))
-
-
 @commands.command(
     "prove",
     cls=ProofCommand,
@@ -202,7 +186,7 @@ def run_prove(
     """
     from speedproof.run.proof.status import Status
 
-    with ending_as_proof(out, print_error if json else lambda _: None):
+    with ending_as_proof(out, print_error if json else print_nothing):
         with Status(quiet) as status:
             status.go_on_with("starting")
             from speedproof.run.proof.proof import prove as prove_request
@@ -229,7 +213,7 @@ def init(asked: ProofOptions) -> None:
 
 
 @commands.command(
-    cls=RenamedOptionsCommand,
+    cls=ProofCommand,
     rich_help_panel=PEOPLE,
     epilog=examples("speedproof verdict", "speedproof verdict --from results/proof --json"),
 )

@@ -39,7 +39,7 @@ def check_gpu(device: str, software: Software | None) -> Finding:
         subject="GPU",
         state="problem" if device == "cuda" else "absent",
         found="none: training runs on the processor, and no number says anything about a GPU",
-        cure="ask Slurm for one (resources.experiment.gpus in config.yaml), or run where `nvidia-smi` lists one",
+        cure="ask Slurm for one (resources.experiment.gpus, --gpus of `prove`), or run where `nvidia-smi` lists one",
     )
 
 

@@ -5,8 +5,38 @@ from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel, ValidationError, ValidationInfo
+from pydantic_core import ErrorDetails
 
 NameKey = Callable[[str], str]
+
+
+# What is wrong with a value, by pydantic's kind of error; its own words name classes, and call a command line "input".
+_PHRASES = {
+    "missing": "is missing",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be below {lt}",
+    "less_than_equal": "must be at most {le}",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "literal_error": "must be {expected}",
+    "string_type": "must be a text",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must match {pattern}",
+    "list_type": "must be a list",
+    "too_short": "must have at least {min_length} entries",
+    "too_long": "must have at most {max_length} entries",
+    "dict_type": "must be a mapping of keys",
+    "model_type": "must be a mapping of keys",
+    "model_attributes_type": "must be a mapping of keys",
+}
 
 
 def key_names(info: ValidationInfo) -> NameKey:
@@ -17,17 +47,44 @@ def key_names(info: ValidationInfo) -> NameKey:
 def describe_problem(error: ValidationError, model: type[BaseModel]) -> str:
     """Return the first problem with the path of its key; `model` knows which keys there are."""
     problem = error.errors()[0]
-    path = [str(part) for part in problem["loc"] if part != "[key]"]
-    where = ".".join(path) or "top level"
+    path = _list_parts(problem)
+    said = explain_problem(problem, model)
+    return said if not path and problem["type"] == "value_error" else f"{'.'.join(path) or 'top level'}: {said}"
+
+
+def explain_problem(problem: ErrorDetails, model: type[BaseModel], keys_in: str = "config.yaml") -> str:
+    """Return what is wrong with a key's value, and what was given; of an unknown key what helps, `keys_in` showing all."""
     if problem["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(path[-1], _sibling_keys(model, path[:-1]), n=1)
-        hint = f"did you mean `{close[0]}`?" if close else "remove it, or see config.yaml for the keys there are"
-        return f"{where}: unknown key; {hint}"
+        *above, key = _list_parts(problem)
+        close = difflib.get_close_matches(key, _sibling_keys(model, above), n=1)
+        return (
+            f"unknown key; {f'did you mean `{close[0]}`?' if close else f'remove it, or see {keys_in} for the keys there are'}"
+        )
     if problem["type"] == "value_error":
-        text = str(problem["ctx"]["error"])
-        return f"{where}: {text}" if path else text
-    given = "" if problem["type"] == "missing" else f" (given: {problem['input']!r:.60})"
-    return f"{where}: {problem['msg']}{given}"
+        return str(problem["ctx"]["error"])
+    return f"{phrase_problem(problem)}{'' if problem['type'] == 'missing' else describe_given(problem)}"
+
+
+def phrase_problem(problem: ErrorDetails) -> str:
+    """Return what is wrong with a value; of a rare kind of error in pydantic's words."""
+    phrase = _PHRASES.get(problem["type"])
+    return (
+        phrase.format(**{key: _shorten(value) for key, value in problem.get("ctx", {}).items()}) if phrase else problem["msg"]
+    )
+
+
+def _shorten(bound: Any) -> Any:
+    """Return 1 for 1.0, and anything else as it is."""
+    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
+
+
+def describe_given(problem: ErrorDetails) -> str:
+    """Return the value that was given, in brackets."""
+    return f" (given: {problem['input']!r:.60})"
+
+
+def _list_parts(problem: ErrorDetails) -> list[str]:
+    return [str(part) for part in problem["loc"] if part != "[key]"]
 
 
 def _sibling_keys(model: type[BaseModel], path: list[str]) -> list[str]:

@@ -55,7 +55,8 @@ def check_artifacts(before: Mapping[str, Mapping[str, FileState]], after: Mappin
     """
     for pattern, files in after.items():
         if not files:
-            raise RecordError(f"artifact: it left no {pattern}; have the program write it, or correct the pattern")
+            name = pattern.removeprefix("{run}/")
+            raise RecordError(f"artifact: it left no {name} in {{run}}; have the program write it, or correct the pattern")
         if older := [name for name, state in files.items() if before[pattern].get(name) == state]:
             raise RecordError(
                 f"artifact: {older[0]}, which {pattern} matches, was there before the run, and it did not write it; remove it "

@@ -36,10 +36,12 @@ def describe_evaluation(request: ProofRequest, command: str | None, snapshot: Sn
 
 
 def tell_source(request: ProofRequest, evaluation: Evaluation | None, say: Callable[[str], None]) -> None:
-    """Say where the quality comes from: from a command, with what of it is fixed, or from what the programs report."""
+    """Say where the quality comes from, a command, with what of it is fixed, or the programs; and what judging it needs."""
     if evaluation is not None:
         fixed = [word for word in evaluation.files if word in (request.quality_command or "")]
         how = f"fixed by checksum: {', '.join(fixed)}" if fixed else "no word of it is a file that could be fixed by checksum"
         say(f"quality: by {scrub_secrets(request.quality_command or '')!r} after each timed run, outside of its time; {how}")
     elif request.quality or request.margin is not None:
         say("quality: as the programs report it; --quality-command measures it from what they leave")
+    if request.margin is not None:
+        say("quality: compared across seeds, one for each round; every program must read its seed from SPEEDPROOF_SEED")

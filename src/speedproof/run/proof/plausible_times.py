@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from speedproof.config.reading import TimeUnit
+from speedproof.run.arrivals import are_since_start
 from speedproof.run.printed_times import UNIT_S, UNIT_TITLES, PrintedTime
+from speedproof.run.read_marks import Marks
 from speedproof.util.errors import RecordError
 from speedproof.util.numbers import format_value
 
@@ -37,6 +39,22 @@ def check_total(times: Sequence[PrintedTime], process_s: float, ranks: int) -> N
         for unit in UNIT_S:
             if _MOST * process_s <= _in_unit(times, unit) <= longest_s:
                 _refuse(total_s, process_s, unit)
+
+
+def check_observed_growth(marks: Marks) -> None:
+    """Check that printed epochs are not times since the start, by the moments at which they came.
+
+    Raises:
+        RecordError: they are, in their unit or, if none is printed or asked for, in any.
+    """
+    units: list[TimeUnit] = ["s"] if any(one.named for one in marks.times) else list(UNIT_S)
+    for unit in units:
+        if are_since_start(marks, UNIT_S[unit]):
+            last_s = UNIT_S[unit] * marks.times[-1].seconds
+            raise RecordError(
+                f"epoch_s: the times grow to {format_value(last_s, 's')}, each by what passed since the one before; are these "
+                f"times since the start? add --cumulative{'' if unit == 's' else f' --unit {unit}'}"
+            )
 
 
 def _check_growing(times: Sequence[PrintedTime], process_s: float, longest_s: float) -> None:

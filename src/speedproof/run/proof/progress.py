@@ -7,6 +7,7 @@ from pathlib import Path
 from speedproof.results.experiment import EXPERIMENT_FILE, LOOKS, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun
 from speedproof.results.files import read_record
 from speedproof.results.run_record import RUN_FILE, read_run
+from speedproof.run.proof.quality_questions import question_seeds
 from speedproof.run.proof.status import Status
 from speedproof.run.run_experiment import EndedRun, Observer
 from speedproof.stats.estimates import Interval, estimate_ratio, find_slack, list_log_ratios, mean_slack, widen_ratio
@@ -27,11 +28,12 @@ class Progress(Observer):
         budget_min: float | None,
         status: Status,
         metric: str | None = None,
+        judges_quality: bool = False,
     ) -> None:
-        """Take how long a run of each variant may take, the most rounds, the minutes that these may take, and the metric."""
+        """Take how long a run of each variant may take, the most rounds, their minutes, the metric, and if quality decides."""
         self.metric = metric
         self._expected_s, self._rounds, self._status = expected_s, rounds, status
-        self._names, self._budget_min = list(expected_s), budget_min
+        self._names, self._budget_min, self._judges_quality = list(expected_s), budget_min, judges_quality
         self._each = len(self._names) + control
         self._done: dict[str, EndedRun] = {}
         self._said = 0
@@ -58,6 +60,8 @@ class Progress(Observer):
         if done > self._said:
             self._said = done
             self._status.say(self._describe(done))
+            for question in question_seeds(self._done.values()) if done == 2 and self._judges_quality else []:
+                self._status.say(question)
 
     @property
     def seen(self) -> set[str]:

@@ -4,15 +4,15 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from speedproof.cluster.apptainer import find_apptainer
 from speedproof.cluster.folder_names import check_folders
-from speedproof.cluster.gpu_monitor import list_gpu_uuids, name_gpu_processes
+from speedproof.cluster.gpu_monitor import describe_gpu, list_gpu_uuids, name_gpu_processes
 from speedproof.cluster.machine_load import read_counters, read_load
 from speedproof.profilers.nsys import read_capabilities
 from speedproof.report.document import PAGE_FILE, Link
@@ -39,6 +39,7 @@ from speedproof.run.proof.attempts import note_attempt
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verdict
 from speedproof.run.proof.judging import describe_evaluation, tell_source
+from speedproof.run.proof.metric_needs import check_epochs, name_gpu_need
 from speedproof.run.proof.order_seed import draw_order_seed
 from speedproof.run.proof.progress import Progress
 from speedproof.run.proof.quality_questions import question_direction, question_units
@@ -77,6 +78,10 @@ WARM_UP_FILE = "warm-up.json"
 _UNWARMED = {
     *("claim", "metric", "rounds", "budget_min", "control", "profiled", "wait", "wait_for_quiet_min", "trust_reported")
 }
+_CACHES = {
+    "cold": "caches: cold, each run starts with empty compile caches",
+    "shared": "caches: shared, runs use your compile caches and find what earlier runs left there",
+}
 _START = {
     "copy": "each in a fresh copy of the working folder",
     "commit": "each in a fresh copy of its last commit",
@@ -103,8 +108,8 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
     digests = {**digest_sources(source, request.sources), **digest_variables(variables)}
     names = list(commands)
     load, counters = read_load(), read_counters()
-    with holding_folder(out, wait_aloud(status) if request.wait else None):
-        _take_back_verdict(request, out, status.say)
+    with holding_folder(out, wait_aloud(status) if request.wait else None), _naming_kept_verdict(out, status.say):
+        _announce_replacement(request, out, status.say)
         snapshot = _take_snapshot(request, source, out, variables, status.say)
         _name_unseen(request, status.say)
         here = source if request.workdir == "here" else None
@@ -128,6 +133,7 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         found = _warm_up_once(executor, measured, request, out, [dict(commands), dict(digests)], status.say)
         if request.profile is None:
             status.say(describe_machine(load, counters, _name_on_gpu(request), request.wait_for_quiet_min is not None))
+        check_epochs(request, found.epochs)
         metric = choose_metric(request, found.epochs)
         measured = describe(reading=found.reading, epochs=found.epochs, metric=metric, warm_ups=found.observed)
         _describe_plan(request, names, found, out, order_seed, status.say)
@@ -135,9 +141,11 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         for question in (question_direction(request), question_units(found.qualities, request)):
             if question is not None:
                 status.say(question)
+        _take_back_verdict(out)  # not before: a mistake that is found up to here leaves an earlier one readable
         _leave_asked(describe_asked(request, metric, _read_attempt(out / RESULTS)), out / RESULTS)
         expected_s = {name: found.process_s[name] for name in names}
-        progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status, metric)
+        judges = request.margin is not None
+        progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status, metric, judges)
         comparison = executor.measure(measured, progress)
         check_rounds(comparison, metric, progress.said)
         attempt = note_attempt(out, out / RESULTS, [scrub_secrets(command) for command in request.commands])
@@ -212,8 +220,8 @@ def _tell_verdict(verdict: Verdict, comparison: Comparison, names: list[str], wh
     tell(f"Report: {verdict.report}")
 
 
-def _take_back_verdict(request: ProofRequest, out: Path, say: Say) -> None:
-    """Remove the verdict of an earlier call, which this one's replaces, or which nothing stands for if this one fails."""
+def _announce_replacement(request: ProofRequest, out: Path, say: Say) -> None:
+    """Say which proof of an earlier call this one replaces once its warm-up has passed, and whether its rounds count."""
     before = read_verdict(out)
     if before is not None:
         held = [before.candidates[0].against, *(one.command for one in before.candidates)]
@@ -221,10 +229,26 @@ def _take_back_verdict(request: ProofRequest, out: Path, say: Say) -> None:
             say(f"{out} holds a proof of other commands, which this one replaces (--out names another folder)")
         else:
             _compare_rounds(request, out, say)
+    if (out / RESULTS / OLD_EXPERIMENTS_FOLDER).is_dir():
+        say(f"{out} holds a proof of a version before 0.3, which this one replaces: all is measured anew")
+
+
+@contextmanager
+def _naming_kept_verdict(out: Path, say: Say) -> Iterator[None]:
+    """Say of a call that fails before its warm-up passed that the verdict in `out` is an earlier one."""
+    try:
+        yield
+    except BaseException:
+        if (out / VERDICT_FILE).is_file():
+            say(f"{out} still holds the verdict of an earlier call")
+        raise
+
+
+def _take_back_verdict(out: Path) -> None:
+    """Remove the verdict of an earlier call: from here on its evidence is replaced."""
     (out / VERDICT_FILE).unlink(missing_ok=True)
     older = out / RESULTS / OLD_EXPERIMENTS_FOLDER
     if older.is_dir():
-        say(f"{out} holds a proof of a version before 0.3, which this one replaces: all is measured anew")
         shutil.rmtree(older)
 
 
@@ -260,7 +284,7 @@ def _read_attempt(results: Path) -> int:
 
 
 def _list_missing_tools(request: ProofRequest) -> list[str]:
-    """Return what is asked for and not there, a line each: a profile, a profiler, Apptainer, the image."""
+    """Return what is asked for and not there, a line each: a profile, a profiler, Apptainer, the image, a GPU."""
     missing = []
     try:
         if request.profile:
@@ -278,6 +302,8 @@ def _list_missing_tools(request: ProofRequest) -> list[str]:
             find_apptainer()
     except SpeedproofError as error:
         missing.append(str(error))
+    if request.profile is None and (need := name_gpu_need(request)) and describe_gpu() is None:
+        missing.append(f"{need}: no GPU here (`nvidia-smi` lists none); leave it out, or run where there is one")
     return missing
 
 
@@ -341,6 +367,16 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         f"{_START[request.workdir]}; {'blind, so that timed runs see nothing of speedproof; ' if request.blind else ''}"
         f"compared by the {metric}, read from: {found.reading.source}{units}{traced}; results in {out}"
     )
+    for line in _describe_places(request):
+        say(line)
+
+
+def _describe_places(request: ProofRequest) -> list[str]:
+    """Return what is to be known of the caches and folders of runs, if it is not the default."""
+    lines = [_CACHES[request.caches]] if request.caches != "warm" else []
+    if request.isolate:
+        lines.append("isolated: what a run writes to HOME, /tmp and Python's packages is dropped when it ends")
+    return lines
 
 
 _SEEN_BY = {

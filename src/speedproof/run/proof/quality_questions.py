@@ -1,9 +1,11 @@
-"""What is asked about a quality before anything is timed: whether it is a loss, and whether all commands print one unit."""
+"""What is asked about a quality: whether it is a loss and all commands print one unit, and of two rounds, if seeds matter."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from speedproof.run.proof.request import ProofRequest
+from speedproof.run.run_experiment import EndedRun
 from speedproof.util.errors import ConfigError
+from speedproof.util.numbers import format_count
 
 # A percentage beside a share: 90 and 0.9. Below a tenth and 10 %, two qualities may differ as much as that by themselves.
 _SHARES, _PERCENTAGES, _PERCENT, _WITHIN = (0.1, 1.0), (10.0, 100.0), 100, 2
@@ -32,6 +34,21 @@ def question_units(qualities: Mapping[str, float | None], request: ProofRequest)
     if request.margin is not None:
         raise ConfigError(f"{found}; {remedy}, or leave --margin out")
     return f"{found}; {remedy}"
+
+
+def question_seeds(runs: Iterable[EndedRun]) -> list[str]:
+    """Return a question for each variant whose timed runs of several seeds, controls apart, all have the same quality."""
+    found: dict[str, dict[int, float | None]] = {}
+    for one in runs:
+        if one.planned.mode == "timed" and not one.planned.control:
+            found.setdefault(one.planned.variant, {})[one.planned.seed] = one.run.best_quality
+    constant = {name: own for name, own in found.items() if len(own) > 1 and len(set(own.values())) == 1}
+    return [
+        f"quality: {name.upper()} has {value:.4g} with {format_count(len(own), 'seed')}; if it does not read SPEEDPROOF_SEED, "
+        "--margin cannot be decided"
+        for name, own in sorted(constant.items())
+        if (value := next(iter(own.values()))) is not None
+    ]
 
 
 def _differ_by_percent(low: float, high: float) -> bool:

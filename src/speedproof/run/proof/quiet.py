@@ -10,10 +10,11 @@ from speedproof.results.observations import MachineLoad
 from speedproof.run.locks import Waiting
 from speedproof.run.proof.status import Status
 from speedproof.run.run_experiment import EndedRun, Observer
-from speedproof.util.numbers import format_count, format_value
+from speedproof.util.numbers import format_count, format_duration, format_value
 
 # The system counts in ticks of 10 ms: two cores have 40 of them in the first look, which costs each round that much.
 _FIRST_LOOK_S, _LOOK_S = 0.2, 1.0
+_LOG_EVERY_S = 60.0
 _LEAST_S = 0.5  # over a shorter time, what other programs took is not reported
 
 
@@ -62,14 +63,19 @@ class QuietWait:
         self._minutes, self._gpus = minutes, gpus if device != "cpu" and list_gpu_uuids() else 0
 
     def wait(self) -> None:
-        """Return once the machine is quiet, or the time is up, which is said."""
-        look_s = _FIRST_LOOK_S
+        """Return once the machine is quiet, or the time is up; print when a wait begins and how it ends."""
+        look_s, before_s = _FIRST_LOOK_S, self._left_s
         while self._left_s > 0 and (company := self._find_company(look_s)):
             if look_s != _LOOK_S:
-                self._status.go_on_with(f"waiting for a quiet machine: {company}")
+                waiting = f"waiting for a quiet machine: {company}"
+                self._status.say(waiting)
+                self._status.go_on_with(waiting, log_every_s=_LOG_EVERY_S)
                 look_s = _LOOK_S
             if self._left_s <= 0:
                 self._status.say(f"the machine is still busy after {format_value(self._minutes, 'min')}: {company}; goes on")
+                return
+        if self._left_s < before_s:
+            self._status.say(f"the machine is quiet after {format_duration(before_s - self._left_s)} of waiting; goes on")
 
     def _find_company(self, seconds: float) -> str:
         """Look for so many seconds; return who else uses the machine, or nothing."""

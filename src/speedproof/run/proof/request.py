@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 from speedproof.config.base import Model, Natural, Number, Positive
 from speedproof.config.model import Caches, ImageAddress, JobResources, Resources, VariablePattern
 from speedproof.config.reading import FilePattern, Pattern, RangeName, Reading, ReadingSource, TimeUnit
-from speedproof.config.validation_errors import NameKey, describe_problem, key_names
+from speedproof.config.validation_errors import NameKey, explain_problem, key_names
 from speedproof.results.asked import Asked, Claim
 from speedproof.results.experiment import LOOKS, Minutes
 from speedproof.results.quality import Better
@@ -188,11 +188,9 @@ class ProofRequest(Model):
                 f"{name('rounds')}: {self.rounds}: with {name('budget_min')} rounds may end after {looks}; name one of these"
             )
         if self.metric is not None:
-            from speedproof.stats.metrics import METRICS
+            from speedproof.run.proof.metric_needs import list_mistakes_of_metric
 
-            known = [one for one, metric in METRICS.items() if metric.compared and metric.judged]
-            if self.metric not in known:
-                mistakes.append(f"{name('metric')}: {self.metric!r:.40} is none of {', '.join(known)}")
+            mistakes += list_mistakes_of_metric(self, name)
         return mistakes
 
     def _list_mistakes_of_quality(self, name: NameKey) -> list[str]:
@@ -221,6 +219,11 @@ class ProofRequest(Model):
             mistakes.append(
                 f"{name('quality_command')} also needs {name('artifacts')}: the files that each run leaves to be judged, for "
                 f"example {name('artifacts')} 'out/*.pt'"
+            )
+        elif self.workdir == "here" and not all("{run}" in command for command in self.commands):
+            mistakes.append(
+                f"{name('artifacts')}: with {name('workdir')} here all runs share this folder; have each command write below "
+                "{run}, which is a fresh folder in each run, for example 'python a.py --out {run}/out'"
             )
         if "{run}" not in self.quality_command:
             mistakes.append(f"{name('quality_command')}: does not name {{run}}, the folder that holds what a run left; add it")
@@ -335,43 +338,41 @@ class ProofRequest(Model):
         return Reading.model_validate(values, context=context)
 
 
-def check_request(values: dict[str, Any], origin: str) -> ProofRequest:
-    """Return a checked request; raise :class:`ConfigError` with all that is wrong, in one line."""
+def check_request(values: dict[str, Any], origin: str, name: NameKey = str) -> ProofRequest:
+    """Return a checked request; raise :class:`ConfigError` with all that is wrong, in one line that calls keys by `name`."""
     try:
-        return ProofRequest.model_validate(values)
+        return ProofRequest.model_validate(values, context={"name": name})
     except ValidationError as error:
-        said = describe_problem(error, ProofRequest) if error.error_count() == 1 else _list_problems(error, str)
-        raise ConfigError(f"{origin}: {said}") from None
+        raise ConfigError(f"{origin}: {_list_problems(error, name)}") from None
 
 
 def check_options(values: dict[str, Any]) -> ProofRequest:
     """Return a checked request of the command line's options; raise :class:`ConfigError`, which names these, in one line."""
-    try:
-        return ProofRequest.model_validate(values, context={"name": name_option})
-    except ValidationError as error:
-        raise ConfigError(f"prove: {_list_problems(error, name_option)}") from None
+    return check_request(values, "prove", name_option)
 
 
 def _list_problems(error: ValidationError, name: NameKey) -> str:
-    """Return all that is wrong, each with its key as `name` calls it, and with what was given for one that has a value."""
+    """Return all that is wrong, each with its key as `name` calls it."""
     found = []
     for one in error.errors():
         first, *inner = [part for part in one["loc"] if isinstance(part, str)] or [""]
-        where = ".".join([name(first), *inner])
-        given = f" (given: {one['input']!r:.60})" if where and one["type"] not in ("value_error", "missing") else ""
-        found.append(f"{where}{': ' if where else ''}{one['msg'].removeprefix('Value error, ')}{given}")
+        called = name(first)
+        where = (" " if called.startswith("--") else ".").join([called, *inner])
+        said = explain_problem(one, ProofRequest, "the output of `speedproof init`")
+        found.append(f"{where}{': ' if where else ''}{said}")
     return "; ".join(dict.fromkeys(found))
 
 
 def read_request(path: Path, over: Mapping[str, Any] = MappingProxyType({})) -> ProofRequest:
-    """Read what `speedproof init` wrote, with the values `over` laid over it, those of a job one by one."""
+    """Read what `speedproof init` wrote, with the options `over` laid over it, those of a job one by one."""
     values = read_yaml(path)
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: must be a mapping of keys; `speedproof init 'python a.py' 'python b.py'` writes one")
     together = {**_name_by_key(values), **_name_by_key(over)}
     if isinstance(values.get("job"), dict) and isinstance(over.get("job"), list):
         together["job"] = [*(f"{key}={value}" for key, value in values["job"].items() if value is not None), *over["job"]]
-    return check_request(together, str(path))
+    typed = {*over, *_name_by_key(over)}
+    return check_request(together, str(path), lambda key: name_option(key) if key in typed else key)
 
 
 def _name_by_key(values: Mapping[str, Any]) -> dict[str, Any]:

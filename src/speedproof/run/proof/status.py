@@ -30,6 +30,7 @@ class Status:
         self._lock = threading.RLock()  # a signal's handler may say something while its thread does
         self._describe: Describe | None = None
         self._began_s = self._printed_s = clock()
+        self._every_s = EVERY_S
         self._live = False  # whether the line that goes on is on the terminal
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -54,10 +55,13 @@ class Status:
             with self._lock:
                 self._write(fold(printable(f"speedproof: {text}"), find_width(self._stream)) + "\n")
 
-    def go_on_with(self, describe: Describe | str) -> None:
-        """Take note of what goes on from now on: a text, or what makes one of the seconds since."""
+    def go_on_with(self, describe: Describe | str, log_every_s: float = EVERY_S) -> None:
+        """Take note of what goes on from now on: a text, or what makes one of the seconds since.
+
+        Off a terminal it is printed at most every `log_every_s` seconds.
+        """
         with self._lock:
-            self._began_s = self._clock()
+            self._began_s, self._every_s = self._clock(), log_every_s
             self._describe = describe if callable(describe) else lambda seconds: f"{describe}, {seconds:.0f} s"
 
     def pause(self) -> None:
@@ -70,8 +74,9 @@ class Status:
         """Print what goes on, if nothing was printed for a while; return after how many seconds to look again."""
         with self._lock:
             now_s = self._clock()
-            if self._describe is None or now_s < self._printed_s + EVERY_S:
-                return max(0.0, self._printed_s + EVERY_S - now_s) or EVERY_S
+            due_s = self._printed_s + (EVERY_S if self._stream.isatty() else self._every_s)
+            if self._describe is None or now_s < due_s:
+                return min(max(0.0, due_s - now_s) or EVERY_S, EVERY_S)  # something else may go on before it is due
             line = f"speedproof: {plain(printable(self._describe(now_s - self._began_s)))}"
             if self._stream.isatty():
                 width = find_width(self._stream)

@@ -32,7 +32,7 @@ from speedproof.run.process import last_words, list_allowed, read_end
 from speedproof.run.program import describe_cut, describe_left
 from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
 from speedproof.run.proof.left_files import HiddenFiles, WarmUpFiles, find_left_files, list_briefly
-from speedproof.run.proof.plausible_times import check_total
+from speedproof.run.proof.plausible_times import check_observed_growth, check_total
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.quality_command import Judge, find_judge, measure_quality
 from speedproof.run.read_marks import Marks, read_marks
@@ -198,6 +198,8 @@ def _try_variant(setting: _Setting, name: str) -> _Tried:
             reading = request.named_reading() or request.reading("marks" if marked else "process")
             marks = read_progress(Path(run), place, seen.reports, reading)
             arrivals = judge_arrivals(marks, seen.reports, reading)
+            if not (reading.cumulative or request.trust_reported):
+                check_observed_growth(marks)
             check_total([] if marks.rates else marks.times, seen.ended_s - seen.launched_s, request.gpus)
             quality = measure_quality(judge).quality if judge is not None else _read_last_quality(marks)
         except StoppedError:
