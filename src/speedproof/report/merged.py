@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from speedproof.report.scope import SHARED_MACHINE
-from speedproof.report.terminal import Listing
+from speedproof.report.trace_listings import Listing
 from speedproof.results.comparison import ClaimResult, Ratio
 from speedproof.results.folder import Results
 from speedproof.stats.metrics import METRICS

@@ -19,8 +19,8 @@ from speedproof.report.document import (
     VariantName,
     Words,
 )
-from speedproof.report.terminal import (
-    Listing,
+from speedproof.report.trace_listings import Listing, list_difference, list_summary
+from speedproof.report.trace_phrases import (
     describe_candidates,
     describe_communication,
     describe_counters,
@@ -32,8 +32,6 @@ from speedproof.report.terminal import (
     describe_main_cause,
     describe_paths,
     describe_unattributed,
-    list_difference,
-    list_summary,
 )
 from speedproof.results.difference import Difference
 from speedproof.results.summary import Summary, name_one

@@ -18,7 +18,8 @@ from speedproof.profilers.nsys import read_capabilities
 from speedproof.report.document import PAGE_FILE, Link
 from speedproof.report.figures.figure_data import read_evidence
 from speedproof.report.first_screen import compose_first_screen
-from speedproof.report.terminal import Listing, lay_out
+from speedproof.report.terminal import lay_out
+from speedproof.report.trace_listings import Listing
 from speedproof.results.asked import ASKED_FILE, Asked, read_asked
 from speedproof.results.comparison import Comparison
 from speedproof.results.evidence_archive import OLD_EXPERIMENTS_FOLDER
