@@ -26,8 +26,9 @@ from speedproof.stats.measurements import (
     measure_pairs,
     measure_ratio,
 )
-from speedproof.stats.metrics import METRICS, all_epochs_s, epochs_to_quality, measure_run
+from speedproof.stats.metrics import METRICS, measure_run
 from speedproof.stats.outcomes import judge_interval
+from speedproof.stats.run_values import all_epochs_s, epochs_to_quality
 from speedproof.util.numbers import Unit, format_count, format_range, format_value
 
 # In which modes a claim is looked for, the likest first. Numbers that were documented under a profiler are compared

@@ -11,7 +11,7 @@ from speedproof.results.comparison import Continued, Incomparable, Origin, Prepa
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.run_record import GPU_FILE, NAMES_ONLY, RUN_FILE, Conditions, Mode, Run
 from speedproof.stats.gpu_samples import Values, read_column
-from speedproof.stats.metrics import steady_epochs
+from speedproof.stats.run_values import steady_epochs
 
 RunPair = tuple[MeasuredRun, MeasuredRun]
 
