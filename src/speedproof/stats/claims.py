@@ -3,7 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from speedproof.results.comparison import ClaimResult, ClaimVerdict, DocumentedRatio, Measured, Needed, Ratio
+from speedproof.results.claim_results import ClaimResult, ClaimVerdict, DocumentedRatio
+from speedproof.results.comparison import Measured, Ratio
+from speedproof.results.comparison_rows import Needed
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.quality import Better
 from speedproof.results.run_record import Mode

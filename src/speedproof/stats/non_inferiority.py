@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Literal
 
-from speedproof.results.comparison import Origin, QualityCheck, QualityOutcome, Reached, Unreached
+from speedproof.results.comparison import QualityCheck, QualityOutcome, Reached, Unreached
+from speedproof.results.comparison_rows import Origin
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.quality import Better, Quality
 from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE
