@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from speedproof.config.model import Profiling
+from speedproof.config.profiling import Profiling
 from speedproof.marks import CAPTURE_RANGE, CAPTURE_VARIABLE
 from speedproof.profilers.nsys import Capabilities, profile_command
 from speedproof.profilers.nsys_switches import capture_variables, list_switches, refused

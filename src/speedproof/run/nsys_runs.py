@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from speedproof.cluster.torchrun import RANK_IN_PATHS
-from speedproof.config.model import Profiling
+from speedproof.config.profiling import Profiling
 from speedproof.profilers.nsys import (
     EXPORT_FILE,
     REPORT_FILE,

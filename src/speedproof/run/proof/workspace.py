@@ -13,8 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 from speedproof.config.evaluation import Evaluation
+from speedproof.config.job_resources import Resources
 from speedproof.config.load import read_completed_config, validate
-from speedproof.config.model import Config, Measurement, Resources
+from speedproof.config.model import Config, Measurement
 from speedproof.config.reading import Reading
 from speedproof.config.workload import WORKLOAD_FILE, Declared, Workload
 from speedproof.results.files import digest_of, sha256_of, write_text
