@@ -22,7 +22,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from speedproof.config.model import Profiling
+from speedproof.config.profiling import Profiling
 from speedproof.profilers.nsys import Capabilities, export_report, profile_command, read_capabilities
 from speedproof.profilers.nsys_switches import capture_variables, list_switches
 from speedproof.util.errors import ProfilingError

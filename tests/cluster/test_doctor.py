@@ -12,7 +12,7 @@ from speedproof.cluster.doctor import describe_findings, diagnose
 from speedproof.cluster.hardware_checks import check_clocks, check_cores, check_counters, check_cuda, check_gpu, check_memory
 from speedproof.cluster.place_checks import check_container, check_scratch, check_slurm, describe_build_mode, file_system_of
 from speedproof.cluster.profiler_checks import check_gpu_metrics, check_sampling, failed_checks
-from speedproof.config.model import Profiling
+from speedproof.config.profiling import Profiling
 from speedproof.results.diagnosis import Diagnosis, Finding, Software, read_diagnosis
 from speedproof.results.run_record import Gpu
 from tests.workflow.checkout import ROOT

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from speedproof.cluster.build_image import image_path, image_record_path, make_image, record_image, require_space
-from speedproof.config.model import Container
+from speedproof.config.job_resources import Container
 from speedproof.results.files import read_record
 from speedproof.results.image import ImageRecord
 from speedproof.util.errors import ConfigError, SpeedproofError

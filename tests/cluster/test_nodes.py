@@ -10,7 +10,8 @@ from speedproof.cluster.launch import NODES_VARIABLE, launch_on_nodes, needs_lau
 from speedproof.cluster.nodes import STORE_PORT, Node, read_node
 from speedproof.cluster.slurm import request_resources
 from speedproof.cluster.torchrun import torchrun_command
-from speedproof.config.model import JobResources, Profiling
+from speedproof.config.job_resources import JobResources
+from speedproof.config.profiling import Profiling
 from speedproof.profilers.nsys import Capabilities
 from speedproof.run.nsys_runs import traced_command
 from speedproof.util.errors import TrainingError

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from speedproof.cluster.slurm import request_resources
-from speedproof.config.model import JobResources, Resources
+from speedproof.config.job_resources import JobResources, Resources
 from speedproof_spleen.config import check_config
 
 ROOT = Path(__file__).parents[2]

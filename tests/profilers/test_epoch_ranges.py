@@ -154,8 +154,9 @@ def test_prove_takes_the_name_of_the_ranges():
 
 @needs_compiler
 def test_the_warm_up_counts_the_ranges(tmp_path, monkeypatch):
+    from speedproof.run.proof.snapshot import take_snapshot
     from speedproof.run.proof.warm_up import warm_up
-    from speedproof.run.proof.workspace import describe_measured, take_snapshot
+    from speedproof.run.proof.workspace import describe_measured
 
     source, out = tmp_path / "here", tmp_path / "out"
     source.mkdir()

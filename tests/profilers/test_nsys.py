@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.config.model import Profiling
+from speedproof.config.profiling import Profiling
 from speedproof.profilers import nsys as nsys_module
 from speedproof.profilers import selection as backend
 from speedproof.profilers.nsys import (

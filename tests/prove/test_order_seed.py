@@ -8,8 +8,8 @@ from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.order_seed import ORDER_FILE, draw_order_seed
 from speedproof.run.proof.proof import prove
 from speedproof.run.proof.request import check_request
+from speedproof.run.proof.snapshot import DIGESTS
 from speedproof.run.proof.status import Status
-from speedproof.run.proof.workspace import DIGESTS
 from tests.prove.recorded import leave_experiment
 
 

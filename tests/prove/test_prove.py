@@ -30,9 +30,10 @@ from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.progress import Progress, Records
 from speedproof.run.proof.request import check_request, write_call
 from speedproof.run.proof.snakemake import ProfileExecutor, await_end, find_profile, passing_on_stops, write_profile
+from speedproof.run.proof.snapshot import Snapshot, take_snapshot
 from speedproof.run.proof.status import Status
 from speedproof.run.proof.warm_up import WarmUp
-from speedproof.run.proof.workspace import Snapshot, describe_measured, take_snapshot, write_claims
+from speedproof.run.proof.workspace import describe_measured, write_claims
 from speedproof.run.watched_program import Watched
 from speedproof.util.errors import ConfigError, SpeedproofError
 from tests.prove.recorded import EPOCHS, leave_experiment
@@ -849,6 +850,7 @@ sleep 0.0$1
 """
 
 
+@pytest.mark.timed
 def test_an_invented_quality_is_reported_and_a_measured_one_withholds_the_speedup(place):
     """B prints what A prints, leaves less, and rewrites the judge in its own copy of the folder."""
     (place / "invents.sh").write_text(INVENTS)

@@ -17,9 +17,10 @@ from speedproof.run.locks import holding_devices, holding_folder
 from speedproof.run.proof import quiet
 from speedproof.run.proof.quiet import QuietRounds, QuietWait, describe_machine, wait_aloud
 from speedproof.run.proof.request import check_request, write_call
+from speedproof.run.proof.snapshot import Snapshot
 from speedproof.run.proof.status import EVERY_S, Status
 from speedproof.run.proof.verdict import judge
-from speedproof.run.proof.workspace import Snapshot, describe_measured, write_claims
+from speedproof.run.proof.workspace import describe_measured, write_claims
 from speedproof.run.run_experiment import Observer
 from speedproof.util.errors import ConfigError
 from tests.prove.recorded import leave_experiment

@@ -13,8 +13,9 @@ from speedproof.run.private_folders import CACHE_VARIABLES
 from speedproof.run.program_variables import VOLATILE_VARIABLES, deciding_variables, inherited_variables, passed_variables
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.request import check_request, read_request, write_call, write_request
+from speedproof.run.proof.snapshot import take_snapshot
 from speedproof.run.proof.warm_up import warm_up
-from speedproof.run.proof.workspace import describe_measured, take_snapshot
+from speedproof.run.proof.workspace import describe_measured
 
 PRINTING = "import json, os; print(json.dumps([os.getcwd(), dict(os.environ)]))"
 # What each run has of its own: marks, working folder, compile cache.

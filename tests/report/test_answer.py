@@ -14,7 +14,8 @@ from speedproof.report.answer import describe_answer
 from speedproof.report.forest import describe_state, draw_forest
 from speedproof.report.forest_picture import draw_forest_picture
 from speedproof.report.headlines import describe_needed
-from speedproof.results.comparison import Incomparable, Needed
+from speedproof.results.comparison import Incomparable
+from speedproof.results.comparison_rows import Needed
 from speedproof.stats.compare import compare_experiments
 from speedproof.stats.main_ratios import find_main_ratios
 from tests.report.conftest import make_results

@@ -11,7 +11,8 @@ from speedproof.report.figures.figure_data import Evidence, read_evidence
 from speedproof.report.findings import describe_images, describe_prepared, describe_throttled, list_commands
 from speedproof.report.html import compose_html, load_picture
 from speedproof.report.markdown import compose_markdown, write_report
-from speedproof.results.comparison import COMPARISON_FILE, Origin, Throttled
+from speedproof.results.comparison import COMPARISON_FILE, Throttled
+from speedproof.results.comparison_rows import Origin
 from speedproof.results.diagnosis import DOCTOR_FILE, Diagnosis, Finding
 from speedproof.results.experiment import EXPERIMENT_FILE, RUNS_FOLDER, PlannedRun, PreparedFolder, read_experiment
 from speedproof.results.files import write_json

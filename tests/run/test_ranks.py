@@ -10,7 +10,7 @@ import torch
 
 from speedproof.cluster.nodes import Node
 from speedproof.cluster.torchrun import rank_variables, torchrun_command
-from speedproof.config.model import Profiling
+from speedproof.config.profiling import Profiling
 from speedproof.profilers.nsys import REPORT_FILE, Capabilities
 from speedproof.results.evidence_archive import is_there
 from speedproof.results.experiment import read_experiment

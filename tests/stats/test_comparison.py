@@ -10,7 +10,8 @@ from scipy import stats
 from speedproof.report.answer import describe_outcome, list_judged
 from speedproof.report.headlines import describe_speedups
 from speedproof.report.report_tables import list_ways_to_quality
-from speedproof.results.comparison import COMPARISON_FILE, Needed, read_comparison
+from speedproof.results.comparison import COMPARISON_FILE, read_comparison
+from speedproof.results.comparison_rows import Needed
 from speedproof.results.experiment import PlannedRun
 from speedproof.results.folder import read_results
 from speedproof.stats.claims import judge_claim

@@ -14,13 +14,11 @@ from speedproof.results.folder import read_results
 from speedproof.results.quality import Quality
 from speedproof.results.run_record import Part
 from speedproof.stats.compare import compare_experiments, write_comparison
-from speedproof.stats.metrics import (
-    METRICS,
-    Metric,
+from speedproof.stats.metrics import METRICS, Metric, measure_run
+from speedproof.stats.run_values import (
     epoch_s,
     epochs_to_quality,
     gpu_busy_fraction,
-    measure_run,
     samples_per_s,
     training_epoch_s,
     validation_epoch_s,

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from speedproof.report.terminal import describe_counters
+from speedproof.report.trace_phrases import describe_counters
 from speedproof.results.kernels import summarize_kernels
 from speedproof.results.trace_tables import ADDED
 from speedproof.trace.counters import summarize_metrics

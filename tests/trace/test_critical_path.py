@@ -2,7 +2,7 @@
 
 import pytest
 
-from speedproof.report.terminal import describe_paths
+from speedproof.report.trace_phrases import describe_paths
 from speedproof.trace.summarize import analyze_trace
 from tests.trace.handmade import AUTOGRAD, LOADER, MAIN, TraceBuilder
 from tests.trace.readings import us

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from speedproof.cli.application import app
 from speedproof.results.summary import read_summary
-from speedproof.stats.metrics import gpu_busy_fraction
+from speedproof.stats.run_values import gpu_busy_fraction
 from speedproof.trace.summarize import analyze_trace, write_summary
 from speedproof.util.errors import RecordError
 from tests.trace.handmade import AUTOGRAD, LOADER, MAIN, TraceBuilder, two_epochs

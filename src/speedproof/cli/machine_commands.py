@@ -29,7 +29,7 @@ def doctor(
     """Say what this machine can do and measure, and what to do about the rest. Ends with 1 where there is a problem."""
     from speedproof.cluster.doctor import describe_findings, diagnose
     from speedproof.config.load import load_config
-    from speedproof.config.model import Profiling
+    from speedproof.config.profiling import Profiling
     from speedproof.config.workload import find_workload
     from speedproof.results.files import write_sealed
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from speedproof.cluster.apptainer import build_command, build_environment, find_apptainer, pull_command
-from speedproof.config.model import Container
+from speedproof.config.job_resources import Container
 from speedproof.results.files import replacing, sha256_of, write_json
 from speedproof.results.image import ImageRecord
 from speedproof.util.errors import SpeedproofError

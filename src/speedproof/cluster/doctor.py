@@ -16,7 +16,7 @@ from speedproof.cluster.hardware_checks import (
 from speedproof.cluster.isolation import check_isolation
 from speedproof.cluster.place_checks import check_container, check_scratch, check_slurm
 from speedproof.cluster.profiler_checks import check_environment, check_gpu_metrics, check_profiler, check_sampling
-from speedproof.config.model import Profiling
+from speedproof.config.profiling import Profiling
 from speedproof.results.diagnosis import Diagnosis, Finding, Software
 from speedproof.util.environment import available_cores
 from speedproof.util.scrub import scrub_text

@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from speedproof.config.model import Profiling
+from speedproof.config.profiling import Profiling
 from speedproof.profilers.nsys import Capabilities, read_capabilities
 from speedproof.profilers.nsys_switches import GPU_METRICS, refused
 from speedproof.profilers.selection import prove_nsys

@@ -1,6 +1,6 @@
 """What a job asks Slurm for, in the words of Snakemake's Slurm executor."""
 
-from speedproof.config.model import JobResources
+from speedproof.config.job_resources import JobResources
 
 
 def request_resources(asked: JobResources, exclusive: bool = False, nodes: int = 1) -> dict[str, int | str]:

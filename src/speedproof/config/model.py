@@ -1,27 +1,24 @@
 """The configuration's typed model. The JSON schema is generated from it, so each field says what it is, with its unit."""
 
 import os
-import re
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from string import Template
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number, Positive, Seed, expand_home
+from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number, Positive, Seed
 from speedproof.config.evaluation import Evaluation
+from speedproof.config.job_resources import Container, ImageAddress, JobResources, Resources
+from speedproof.config.profiling import Profiling
 from speedproof.config.reading import Reading
 from speedproof.results import older_versions as older
 from speedproof.results.experiment import EQUIVALENCE_MARGIN, LOOKS, Margin, Minutes, Until
 from speedproof.results.observations import WarmUpObserved
 from speedproof.results.quality import Quality
 from speedproof.results.run_record import Backend
-
-# Snakemake puts an image's path into a shell command as it is.
-ImageAddress = Annotated[str, BeforeValidator(expand_home), Field(pattern=r"^[\w./:@%+=~-]+$")]
 
 VariablePattern = Annotated[str, Field(pattern=r"^[\w*?\[\]!%-]+$")]
 
@@ -142,123 +139,6 @@ class Measurement(Model):
     def all_variants(self) -> list[str]:
         """Return all variants that run in a round, each once: the variants, then what the ablation adds."""
         return list(dict.fromkeys([*self.variants, *self.ablation]))
-
-
-CUDA_PROFILER_API = "cudaProfilerApi"
-
-
-class Profiling(Model):
-    """How profiled runs are traced."""
-
-    backend: Literal["auto", "nsys", "kineto"] = Field(
-        "auto", description="auto: nsys where it is on PATH and works, else kineto"
-    )
-    nsys: Annotated[str, BeforeValidator(expand_home), Field(min_length=1)] = Field("nsys", description="The nsys program")
-    trace: list[Literal["cuda", "nvtx", "osrt", "cudnn", "cublas"]] = Field(
-        ["cuda", "nvtx"], description="What nsys traces; osrt makes reports of gigabytes where many threads start"
-    )
-    gpu_samples_per_s: Positive = Field(10, le=1000, description="NVML samples a second in gpu.csv, in every run")
-    capture: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
-        None,
-        description="What of a run is traced: epochs, such as 2-3; cudaProfilerApi: while the program says so by CUDA's calls; "
-        "else the first NVTX range of that name, `name@domain`. null: all of it",
-    )
-    gpu_metrics_per_s: int | None = Field(
-        None, ge=10, le=200_000, description="Samples a second of the GPU's counters (SMs, tensor cores, memory); null: none"
-    )
-    memory_usage: bool = Field(False, description="Trace how much memory of the GPU is in use")
-    cpu_samples: bool = Field(False, description="Sample what the processors execute, with call stacks")
-    python_samples: bool = Field(False, description="Sample which Python functions run, 1000 times a second")
-    keep_reports: bool = Field(
-        False,
-        description="Keep nsys' report and its export of each profiled run, readable for their owner only: they hold the "
-        "environments of all processes above it; false: they go once the trace and the statistics are made",
-    )
-
-    @field_validator("capture", mode="before")
-    @classmethod
-    def _one_epoch_may_be_a_number(cls, value: object) -> object:
-        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-    @model_validator(mode="after")
-    def _epochs_are_in_order(self) -> "Profiling":
-        if (epochs := self.captured_epochs) and not 1 <= epochs[0] <= epochs[1]:
-            raise ValueError(f"capture: {self.capture}: epochs count from 1, the first one first, as in 2-3")
-        return self
-
-    @model_validator(mode="after")
-    def _only_nsys_records_more(self) -> "Profiling":
-        further = self.traced[len(self.trace) :]
-        if self.backend == "kineto" and further:
-            raise ValueError(f"backend: kineto records no {further[0]}; leave it out, or set `backend` to nsys")
-        return self
-
-    @property
-    def captured_epochs(self) -> tuple[int, int] | None:
-        """Return the first and the last epoch that are traced; None where others things, or all, are."""
-        named = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", self.capture or "")
-        return (int(named[1]), int(named[2] or named[1])) if named else None
-
-    @property
-    def traced(self) -> list[str]:
-        """Return all that nsys records, in words, as records of runs keep it."""
-        switches = {
-            f"capture {self.capture}": self.capture is not None,
-            f"gpu metrics {self.gpu_metrics_per_s}/s": self.gpu_metrics_per_s is not None,
-            "memory usage": self.memory_usage,
-            "cpu samples": self.cpu_samples,
-            "python samples": self.python_samples,
-        }
-        return [*self.trace, *(name for name, on in switches.items() if on)]
-
-
-class Container(Model):
-    """The image that jobs run in with `--use-singularity`; without that switch it is not used."""
-
-    image: ImageAddress | None = Field(None, description="A .sif file or a registry address; null: built from containers/")
-    base: ImageAddress = Field(
-        "nvcr.io/nvidia/pytorch:25.12-py3", description="What is built upon: an address with its tag or digest, or a .sif file"
-    )
-    folder: ImageAddress = Field("container", description="Where a built or fetched image is kept")
-    scratch: Folder | None = Field(None, description="Local disk to build on; null: $TMPDIR, else the system's")
-    scratch_gib: Natural = Field(60, le=1_000_000, description="Free space that a build needs there")
-
-
-class JobResources(Model):
-    """What a job asks Slurm for."""
-
-    gpus: Natural = Field(0, le=1024, description="GPUs of the node")
-    gpu_model: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.]+$")] | None = Field(
-        None, description="The cluster's name for the GPU; null: any"
-    )
-    cores: Positive = Field(1, le=100_000, description="Processor cores")
-    memory_mib: Positive = Field(4096, le=2**30, description="Main memory")
-    runtime_min: Positive = Field(30, le=60 * 24 * 366, description="Time limit")
-
-
-class Resources(Model):
-    """What each kind of job asks Slurm for; without Slurm an experiment takes all cores. A wider variant raises `gpus`."""
-
-    renamed: ClassVar[dict[str, str]] = older.CONFIG_KEYS["resources"]
-
-    experiment: JobResources = JobResources(gpus=1, cores=16, memory_mib=65536, runtime_min=240)
-    analysis: JobResources = JobResources(cores=2, memory_mib=16384, runtime_min=60)
-    scratch: Folder | None = Field(
-        None,
-        description="Folder on the node's own disk, or a variable such as `$TMPDIR`: volumes are copied there first, and "
-        "profiles written there; null: neither",
-    )
-
-    @field_validator("scratch")
-    @classmethod
-    def _scratch_names_variables_at_most(cls, value: str | None) -> str | None:
-        if value is not None and not (value and Template(value).is_valid()):
-            raise ValueError("must be a folder's path; a `$` begins the name of a variable, as in $TMPDIR/mine")
-        return value
-
-    def doctor(self) -> JobResources:
-        """Return a short job on the GPU that experiments ask for."""
-        return self.experiment.model_copy(update={"runtime_min": min(10, self.experiment.runtime_min)})
 
 
 Caches = Literal["warm", "cold", "shared"]

@@ -4,9 +4,8 @@ Tables and columns come and go between versions, and a table that recorded nothi
 and absent means empty. What the columns mean is said in the Nsight Systems User Guide, "SQLite Schema Reference".
 """
 
-import html
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,11 +14,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from speedproof.profilers.event_tables import Integers, encode_names, repeat_name, write_events
+from speedproof.profilers.nsys_columns import (
+    COPY_KINDS,
+    MEMORY_KINDS,
+    MEMORY_OPERATIONS,
+    THREAD_BITS,
+    copy_kind,
+    find_distinct,
+    find_repeated,
+    main_thread,
+    memory_kind,
+    name_ranges,
+    replace_devices,
+    stack_tables,
+    to_nullable,
+    translate_numbers,
+    without_autograd_numbers,
+)
 from speedproof.profilers.nsys_folder import ExportFolder
+from speedproof.profilers.nsys_samples import SampleReader
 from speedproof.profilers.nsys_sqlite import MISSING, ExportFile
-from speedproof.profilers.python_stacks import DOMAIN, DOMAIN_KIND, MAIN_THREAD, MARK_EVENT, read_innermost
-from speedproof.results.trace_tables import TraceInfo, read_table
-from speedproof.util.errors import ProfilingError, RecordError
+from speedproof.results.trace_tables import TraceInfo
+from speedproof.util.errors import RecordError
 from speedproof.util.progress_bar import SOON_S, report_progress
 
 NEWEST_SCHEMA = (3, 25)
@@ -37,17 +53,10 @@ _EVENTS = [
 # eventClass, as ENUM_NSYS_EVENT_CLASS names them: OSRT start and finish, then those of cuDNN and of cuBLAS.
 TRACING_MARKERS = [31, 32, 33, 34, 35, 36]
 
-# ENUM_CUDA_MEM_KIND and ENUM_CUDA_MEMCPY_OPER as every export so far holds them, for trimmed files that lack the tables.
-MEMORY_KINDS = ["PAGEABLE", "PINNED", "DEVICE", "ARRAY", "MANAGED", "DEVICE_STATIC", "MANAGED_STATIC", "UNKNOWN"]
-MEMORY_OPERATIONS = ["ALLOCATION", "DEALLOCATION"]  # the same for ENUM_CUDA_DEV_MEM_EVENT_OPER
-COPY_KINDS = ["UNKNOWN", "HTOD", "DTOH", "HTOA", "ATOH", "ATOA", "ATOD", "DTOA", "DTOD", "HTOH", "PTOP"]
-
 # Columns without which rows of a table say nothing: every export has them, and (but for the end of a range) filled in. Of the
 # others, one that is absent or empty is unknown.
 _REQUIRED = ["start", "end", "eventType", "deviceId", "streamId"]
 _SMALL = 1 << 31  # numbers of GPUs, streams and domains are less
-# With what follows these, `torch.autograd.profiler.emit_nvtx` makes every range's name a different one.
-_AUTOGRAD_NUMBERS = [", seq = ", ", op_id = "]
 # The API version behind the name of a CUDA call: cudaLaunchKernel_v7000.
 _API_VERSION = r"_v\d{4,}$"
 
@@ -57,10 +66,6 @@ _LOST = re.compile(
 )
 _LONGEST_COMPLAINT = 200
 
-# A global identifier packs hardware (8 bits), virtual machine (8), process (24) and thread (24 bits); in a process' own
-# identifier the thread is zero. (User Guide, "Common SQLite Examples": GlobalId.)
-_THREAD_BITS = 24
-_PROCESS_MASK = (1 << 24) - 1
 _GPU_MASK = 0xFF  # of GPU_METRICS.typeId: which GPU (nsys' own recipe `gpu_metric_util_map`)
 
 
@@ -74,34 +79,6 @@ def convert_export(sqlite: Path, folder: Path) -> TraceInfo:
         return _Conversion(export).convert(folder)
     except (ValueError, OverflowError, pa.ArrowException) as error:
         raise export.damaged(" ".join(str(error).split())) from None
-
-
-def require_ranges(folder: Path, names: Iterable[str]) -> None:
-    """Raise a :class:`ProfilingError` unless the trace in `folder` holds a range of each name."""
-    found = set(pc.unique(read_table(folder, "ranges", ["name"])["name"]).to_pylist())
-    missing = [name for name in names if name not in found]
-    if not found:
-        raise ProfilingError(
-            f"{folder}: the trace holds no ranges; nsys up to 2024.2 drops those of nvtx 0.2.12 and newer: install nvtx==0.2.11"
-        )
-    if missing:
-        raise ProfilingError(f"{folder}: the trace holds no range `{missing[0]}`; was the run cut short? profile it again")
-
-
-def require_closed(folder: Path, name: str | None) -> None:
-    """Raise a :class:`ProfilingError` where the range that was to be traced, `name@domain`, opened and never closed.
-
-    Recording then went on to the end of the program, or to where it was cut short.
-    """
-    if name is None:
-        return
-    ranges = read_table(folder, "ranges", ["name", "end_ns"])
-    mine = ranges.filter(pc.equal(pc.cast(ranges["name"], pa.string()), name.split("@")[0]))
-    if not len(mine) or mine["end_ns"].null_count == len(mine):
-        raise ProfilingError(
-            f"{folder}: the range `{name}`, which profiling.capture traces, never ended in the trace; does the program "
-            "close it?"
-        )
 
 
 class _Conversion:
@@ -130,6 +107,7 @@ class _Conversion:
 
     def _read_events(self) -> dict[str, pa.Table]:
         """Read all tables of events, two at a time: the time goes into SQLite, which lets another thread work meanwhile."""
+        samples = SampleReader(self.export, self.strings)
         with ThreadPoolExecutor(max_workers=2) as pool:
             names = pool.submit(self._read_written_names)
             parts = {
@@ -142,8 +120,8 @@ class _Conversion:
                 "overhead": pool.submit(self._read_calls, "PROFILER_OVERHEAD"),
                 "metrics": pool.submit(self._read_metrics),
                 "memory": pool.submit(self._read_memory),
-                "cpu_samples": pool.submit(self._read_cpu_samples),
-                "python_samples": pool.submit(self._read_python_samples, names),
+                "cpu_samples": pool.submit(samples.read_cpu),
+                "python_samples": pool.submit(samples.read_python, names),
             }
             return {name: part.result() for name, part in parts.items()}
 
@@ -177,25 +155,25 @@ class _Conversion:
         self._refuse("NVTX_EVENTS", raw, raw["globalTid"] == MISSING, "has no globalTid")
         is_start_end = np.isin(raw["eventType"], [kind for kind, name in RANGE_KINDS.items() if name == "start_end"])
         unended = self._find_unended(raw)
-        self._warn_of(unended, "ranges never ended")
+        self.export.warn_of(unended, "ranges never ended")
         end_thread = np.where(is_start_end & (raw["endGlobalTid"] != MISSING), raw["endGlobalTid"], raw["globalTid"])
         return pa.table(
             {
                 "start_ns": raw["start"],
-                "end_ns": _nullable(np.where(unended, MISSING, raw["end"])),
-                "process": raw["globalTid"] >> _THREAD_BITS,
+                "end_ns": to_nullable(np.where(unended, MISSING, raw["end"])),
+                "process": raw["globalTid"] >> THREAD_BITS,
                 "thread": raw["globalTid"],
-                "end_thread": _nullable(np.where(unended, MISSING, end_thread)),
+                "end_thread": to_nullable(np.where(unended, MISSING, end_thread)),
                 "domain": np.where(raw["domainId"] == MISSING, 0, raw["domainId"]),
                 "kind": encode_names(is_start_end.astype(np.int64), ["push_pop", "start_end"]),
-                "name": _join_names(self._look_up(raw["textId"], "ranges"), written_names.result(), raw["row"]),
+                "name": name_ranges(self._look_up(raw["textId"], "ranges"), written_names.result(), raw["row"]),
             }
         )
 
     def _read_written_names(self) -> pa.DictionaryArray:
         """Return the names that events have in their own rows, null where there is none; without autograd's numbers."""
         chunks = [
-            _without_numbers(chunk).dictionary_encode() for chunk in self.export.read_texts("NVTX_EVENTS", "text")
+            without_autograd_numbers(chunk).dictionary_encode() for chunk in self.export.read_texts("NVTX_EVENTS", "text")
         ]  # chunk by chunk: millions of names with a number each would take gigabytes
         return pa.chunked_array(chunks, pa.dictionary(pa.int32(), pa.string())).unify_dictionaries().combine_chunks()
 
@@ -237,18 +215,14 @@ class _Conversion:
         if wrong.any():
             raise self.export.damaged(f"{table}, row {raw['row'][wrong.argmax()] + 1}: {what}")
 
-    def _warn_of(self, which: np.ndarray, what: str) -> None:
-        if count := int(which.sum()):
-            self.export.warn(f"{count} {what}")
-
     def _read_kernels(self) -> pa.Table:
         name = self._first_column("CUPTI_ACTIVITY_KIND_KERNEL", "demangledName", "shortName", "mangledName")
         raw = self._read_rows("CUPTI_ACTIVITY_KIND_KERNEL", (*_GPU_COLUMNS, name))
-        self._warn_of(raw["globalPid"] == MISSING, "kernels name no process")
+        self.export.warn_of(raw["globalPid"] == MISSING, "kernels name no process")
         kernels = pa.table({**self._gpu_columns(raw), "name": self._look_up(raw[name], "kernels").fill_null("unknown")})
         whole = self._read_rows("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", _GPU_COLUMNS)
         graphs = pa.table({**self._gpu_columns(whole), "name": repeat_name("CUDA graph", len(whole["start"]))})
-        return _stack(kernels, graphs)
+        return stack_tables(kernels, graphs)
 
     def _read_copies(self) -> pa.Table:
         raw = self._read_rows("CUPTI_ACTIVITY_KIND_MEMCPY", (*_GPU_COLUMNS, "bytes", "copyKind", "srcKind", "dstKind"))
@@ -257,10 +231,10 @@ class _Conversion:
         copies = pa.table(
             {
                 **self._gpu_columns(raw),
-                "bytes": _nullable(raw["bytes"]),
-                "kind": _translate(raw["copyKind"], {key: _copy_kind(name) for key, name in kinds.items()}),
-                "source_memory": _translate(raw["srcKind"], {key: _memory_kind(name) for key, name in memory.items()}),
-                "target_memory": _translate(raw["dstKind"], {key: _memory_kind(name) for key, name in memory.items()}),
+                "bytes": to_nullable(raw["bytes"]),
+                "kind": translate_numbers(raw["copyKind"], {key: copy_kind(name) for key, name in kinds.items()}),
+                "source_memory": translate_numbers(raw["srcKind"], {key: memory_kind(name) for key, name in memory.items()}),
+                "target_memory": translate_numbers(raw["dstKind"], {key: memory_kind(name) for key, name in memory.items()}),
             }
         )
         raw = self._read_rows("CUPTI_ACTIVITY_KIND_MEMSET", (*_GPU_COLUMNS, "bytes", "memKind"))
@@ -268,13 +242,13 @@ class _Conversion:
         fills = pa.table(
             {
                 **self._gpu_columns(raw),
-                "bytes": _nullable(raw["bytes"]),
+                "bytes": to_nullable(raw["bytes"]),
                 "kind": repeat_name("memset", rows),
                 "source_memory": repeat_name("unknown", rows),
-                "target_memory": _translate(raw["memKind"], {key: _memory_kind(name) for key, name in memory.items()}),
+                "target_memory": translate_numbers(raw["memKind"], {key: memory_kind(name) for key, name in memory.items()}),
             }
         )
-        return _stack(copies, fills)
+        return stack_tables(copies, fills)
 
     def _read_calls(self, *tables: str, shorten: bool = False) -> pa.Table:
         """Read calls on the CPU: of CUDA (whose names end in a version), of the system, of libraries, of the profiler."""
@@ -287,34 +261,36 @@ class _Conversion:
                 names = encode_names(names.indices.fill_null(-1).to_numpy().astype(np.int64), plain.to_pylist())
             thread = raw["globalTid"]
             if table.startswith("CUPTI"):
-                self._warn_of(thread == MISSING, "CUDA calls name no thread")
-                self._warn_of(_find_repeated(thread >> _THREAD_BITS, raw["correlationId"]), "CUDA calls share a correlation id")
+                self.export.warn_of(thread == MISSING, "CUDA calls name no thread")
+                self.export.warn_of(
+                    find_repeated(thread >> THREAD_BITS, raw["correlationId"]), "CUDA calls share a correlation id"
+                )
             parts.append(
                 pa.table(
                     {
                         "start_ns": raw["start"],
                         "end_ns": raw["end"],
-                        "process": _nullable(np.where(thread == MISSING, MISSING, thread >> _THREAD_BITS)),
-                        "thread": _nullable(thread),
-                        "correlation": _nullable(raw["correlationId"]),
+                        "process": to_nullable(np.where(thread == MISSING, MISSING, thread >> THREAD_BITS)),
+                        "thread": to_nullable(thread),
+                        "correlation": to_nullable(raw["correlationId"]),
                         "name": names.fill_null("unknown"),
                     }
                 )
             )
-        return _stack(*parts)
+        return stack_tables(*parts)
 
     def _read_metrics(self) -> pa.Table:
         """Read the samples of GPUs' counters. What was sampled before the recording began is left out."""
         raw = self.export.read_integers("GPU_METRICS", ("timestamp", "typeId", "metricId", "value"))
-        kinds, positions = _find_distinct(raw["typeId"])
-        metrics, places = _find_distinct(raw["metricId"])
-        pairs, sampled = _find_distinct(positions * len(metrics) + places)  # those that occur: all could be far too many
+        kinds, positions = find_distinct(raw["typeId"])
+        metrics, places = find_distinct(raw["metricId"])
+        pairs, sampled = find_distinct(positions * len(metrics) + places)  # those that occur: all could be far too many
         names: dict[tuple[int, int], str] = {}
         for kind, metric, name in self.export.select("TARGET_INFO_GPU_METRICS", typeId=int, metricId=int, metricName=str):
             names[kind, metric] = name
         labels = [names.get((kinds[pair // len(metrics)], metrics[pair % len(metrics)])) for pair in pairs]
         known = np.array([label is not None for label in labels], bool)[sampled] & (raw["value"] >= 0)
-        self._warn_of(~known, "samples of GPU metrics have no name, no value or one below zero")
+        self.export.warn_of(~known, "samples of GPU metrics have no name, no value or one below zero")
         kept = known & (raw["timestamp"] >= 0)
         return pa.table(
             {
@@ -331,53 +307,24 @@ class _Conversion:
         raw = self.export.read_integers("CUDA_GPU_MEMORY_USAGE_EVENTS", columns)
         kinds = self._read_enum("ENUM_CUDA_MEM_KIND", "CUDA_MEMOPR_MEMORY_KIND_", MEMORY_KINDS)
         operations = self._read_enum("ENUM_CUDA_DEV_MEM_EVENT_OPER", "CUDA_DEV_MEM_EVENT_OPR_", MEMORY_OPERATIONS)
-        operation = _translate(raw["memoryOperationType"], {number: name.lower() for number, name in operations.items()})
+        operation = translate_numbers(raw["memoryOperationType"], {number: name.lower() for number, name in operations.items()})
         known = np.isin(operation.to_numpy(zero_copy_only=False), [name.lower() for name in MEMORY_OPERATIONS])
         whole = known & (raw["globalPid"] != MISSING)
         for name in ("start", "deviceId", "address", "bytes"):
             whole &= raw[name] >= 0
-        self._warn_of(~whole, "allocations and frees of memory are incomplete, and left out")
+        self.export.warn_of(~whole, "allocations and frees of memory are incomplete, and left out")
         table = pa.table(
             {
                 "start_ns": raw["start"],
-                "process": raw["globalPid"] >> _THREAD_BITS,
+                "process": raw["globalPid"] >> THREAD_BITS,
                 "device": raw["deviceId"],
                 "address": raw["address"],
                 "bytes": raw["bytes"],
-                "kind": _translate(raw["memKind"], {number: _memory_kind(name) for number, name in kinds.items()}),
+                "kind": translate_numbers(raw["memKind"], {number: memory_kind(name) for number, name in kinds.items()}),
                 "operation": operation,
             }
         )
         return table.filter(pa.array(whole))
-
-    def _read_cpu_samples(self) -> pa.Table:
-        """Read in which function each sample found its thread: the innermost whose name nsys knows, else the library's."""
-        samples = self.export.read_integers("COMPOSITE_EVENTS", ("id", "start", "globalTid"))
-        columns = ("id", "symbol", "module", "unresolved", "specialEntry", "stackDepth")
-        frames = self.export.read_integers("SAMPLING_CALLCHAINS", columns)
-        nameless = (frames["unresolved"] == 1) | (frames["specialEntry"] == 1)
-        order = np.lexsort((frames["stackDepth"], nameless, frames["id"]))  # named frames first, the innermost of these first
-        sampled, first = np.unique(frames["id"][order], return_index=True)
-        innermost = order[first]
-        modules, place = _find_distinct(frames["module"][innermost])
-        symbols, symbol = _find_distinct(frames["symbol"][innermost])
-        names = [self.strings.get(number) or "unknown" for number in symbols]
-        names += [f"in {(self.strings.get(number) or 'unknown').rpartition('/')[2]}" for number in modules]
-        names.append("unknown")
-        code = np.where(nameless[innermost], len(symbols) + place, symbol)
-        at = np.searchsorted(sampled, samples["id"])
-        known = np.append(sampled, MISSING)[at] == samples["id"]
-        code = np.where(known, np.append(code, 0)[at], len(names) - 1)
-        whole = (samples["start"] >= 0) & (samples["globalTid"] != MISSING)
-        thread = samples["globalTid"][whole]
-        return pa.table(
-            {
-                "start_ns": samples["start"][whole],
-                "process": thread >> _THREAD_BITS,
-                "thread": thread,
-                "name": encode_names(code[whole], names),
-            }
-        )
 
     def _gpu_columns(self, raw: Mapping[str, Integers]) -> dict[str, pa.Array | Integers]:
         # The id of an executed graph has had three names; a node's own id tells at least that a graph launched it.
@@ -388,11 +335,11 @@ class _Conversion:
         return {
             "start_ns": raw["start"],
             "end_ns": raw["end"],
-            "process": _nullable(np.where(process == MISSING, MISSING, process >> _THREAD_BITS)),
-            "device": _nullable(raw["deviceId"]),
-            "stream": _nullable(raw["streamId"]),
-            "correlation": _nullable(np.where(raw["correlationId"] == 0, MISSING, raw["correlationId"])),
-            "graph": _nullable(np.where(graph == 0, MISSING, graph)),
+            "process": to_nullable(np.where(process == MISSING, MISSING, process >> THREAD_BITS)),
+            "device": to_nullable(raw["deviceId"]),
+            "stream": to_nullable(raw["streamId"]),
+            "correlation": to_nullable(np.where(raw["correlationId"] == 0, MISSING, raw["correlationId"])),
+            "graph": to_nullable(np.where(graph == 0, MISSING, graph)),
         }
 
     def _number_devices(self, raw: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
@@ -401,63 +348,18 @@ class _Conversion:
         for pid, cuda, gpu in self.export.select("TARGET_INFO_CUDA_DEVICE", pid=int, cudaId=int, gpuId=int | None):
             if gpu is not None and gpus.setdefault((pid, cuda), gpu) != gpu:
                 raise self.export.damaged(f"TARGET_INFO_CUDA_DEVICE: GPU {cuda} of process {pid} is two")
-        numbered = {name: _replace_devices(raw[name], gpus) for name in ("kernels", "copies", "memory")}
+        numbered = {name: replace_devices(raw[name], gpus) for name in ("kernels", "copies", "memory")}
         names = dict(self.export.select("TARGET_INFO_GPU", id=int, name=str | None))
         seen = {device for table in numbered.values() for device in pc.unique(table["device"]).drop_null().to_pylist()}
         devices = sorted(seen | set(names))
         columns = [pa.array(devices, pa.int32()), pa.array([names.get(device) for device in devices], pa.string())]
         return {**numbered, "devices": pa.table(columns, ["device", "name"])}
 
-    def _read_python_samples(self, written_names: Future[pa.DictionaryArray]) -> pa.Table:
-        """Read in which Python function each sample found its process' main thread."""
-        stacks = list(self._list_stacks(written_names.result()))
-        frames = [read_innermost(payload) for _, _, payload in stacks]
-        distinct = list(dict.fromkeys(frames))
-        names = [None if frame is None else self._name_frame(*frame) for frame in distinct]
-        places = {frame: place for place, frame in enumerate(distinct)}
-        code = np.array([places[frame] for frame in frames], np.int64)
-        known = np.array([name is not None for name in names], bool)[code]
-        self._warn_of(~known, "of Python's call stacks are of a form that is not known")
-        start, thread = (np.array([stack[column] for stack in stacks], np.int64)[known] for column in (0, 1))
-        return pa.table(
-            {
-                "start_ns": start,
-                "process": thread >> _THREAD_BITS,
-                "thread": thread,
-                "name": encode_names(code[known], [name or "" for name in names]),
-            }
-        )
-
-    def _list_stacks(self, written_names: pa.DictionaryArray) -> Iterator[tuple[int, int, bytes | str]]:
-        """Yield start, thread and payload of each sample of a process' main thread; a domain's number is its process' own."""
-        if DOMAIN not in written_names.dictionary.to_pylist():
-            return
-        if not self.export.has("NVTX_EVENTS", "binaryData"):
-            self.export.warn("Python's call stacks are not in this export; give the report that it was made of, `.nsys-rep`")
-            return
-        raw = self.export.read_integers("NVTX_EVENTS", ("start", "eventType", "globalTid", "domainId", "category"))
-        process = raw["globalTid"] >> _THREAD_BITS
-        named = (raw["eventType"] == DOMAIN_KIND) & pc.equal(written_names, DOMAIN).fill_null(False).to_numpy(
-            zero_copy_only=False
-        )
-        domains = set(zip(process[named].tolist(), raw["domainId"][named].tolist(), strict=True))
-        marks = (raw["eventType"] == MARK_EVENT) & (raw["category"] == MAIN_THREAD) & (raw["start"] >= 0)
-        for row, (payload,) in enumerate(self.export.select("NVTX_EVENTS", binaryData=bytes | str | None)):
-            if payload and marks[row] and (process[row], raw["domainId"][row]) in domains:
-                yield int(raw["start"][row]), _main_thread(int(process[row])), payload
-
-    def _name_frame(self, function: int, file: int) -> str | None:
-        known = self.strings.get(function), self.strings.get(file)
-        if None in known:
-            return None
-        of_function, of_file = (html.unescape(str(text)) for text in known)  # nsys keeps "&lt;module&gt;"
-        return f"{of_function} ({of_file.rpartition('/')[2]})"
-
     def _main_threads(self, raw: Mapping[str, pa.Table]) -> dict[int, int]:
         """Return each process' first thread: the one that has the process' own number."""
         tables = ("ranges", "api", "osrt", "library", "python_samples")
         processes = {number for name in tables for number in pc.unique(raw[name]["process"]).to_pylist()}
-        return {number: _main_thread(number) for number in processes if number is not None}
+        return {number: main_thread(number) for number in processes if number is not None}
 
     def _thread_names(self) -> dict[int, str]:
         rows = self.export.select("ThreadNames", globalTid=int | None, nameId=int)
@@ -470,10 +372,10 @@ class _Conversion:
 
     def _look_up(self, ids: Integers, what: str) -> pa.DictionaryArray:
         """Return the strings with these ids; null where there is none."""
-        distinct, positions = _find_distinct(ids)
+        distinct, positions = find_distinct(ids)
         texts = [self.strings.get(number) for number in distinct]
         known = np.array([text is not None for text in texts], dtype=bool)
-        self._warn_of(~known[positions] & (ids != MISSING), f"{what} have names that the table of strings lacks")
+        self.export.warn_of(~known[positions] & (ids != MISSING), f"{what} have names that the table of strings lacks")
         return encode_names(np.where(known[positions], positions, -1), [text or "" for text in texts])
 
     def _first_column(self, table: str, *names: str) -> str:
@@ -485,10 +387,6 @@ _GPU_COLUMNS = (
 )  # fmt: skip
 
 
-def _main_thread(process: int) -> int:
-    return process << _THREAD_BITS | process & _PROCESS_MASK
-
-
 def _is_range(raw: Mapping[str, Integers]) -> np.ndarray:
     return np.isin(raw["eventType"], list(RANGE_KINDS))
 
@@ -496,76 +394,3 @@ def _is_range(raw: Mapping[str, Integers]) -> np.ndarray:
 def _is_no_marker(raw: Mapping[str, Integers]) -> np.ndarray:
     """Leave out the events in which nsys notes the start and end of its own tracing."""
     return ~np.isin(raw["eventClass"], TRACING_MARKERS)
-
-
-def _find_repeated(process: Integers, correlation: Integers) -> np.ndarray:
-    """Tell which calls have the correlation id of another of their process: who launched what is not known."""
-    known = np.flatnonzero(correlation != MISSING)
-    order = known[np.lexsort((correlation[known], process[known]))]
-    same = (np.diff(correlation[order]) == 0) & (np.diff(process[order]) == 0)
-    repeated = np.zeros(len(correlation), bool)
-    repeated[order[1:][same]] = True
-    return repeated
-
-
-def _join_names(listed: pa.DictionaryArray, written: pa.DictionaryArray, rows: Integers) -> pa.DictionaryArray:
-    """Return the ranges' names: from the table of strings, or written in the event of that row itself (if any are)."""
-    codes, names = listed.indices.fill_null(-1).to_numpy(), _without_numbers(listed.dictionary)
-    if len(written):
-        own = written.indices.fill_null(-1).to_numpy()[rows]
-        codes = np.where(own < 0, codes, own + len(names))
-        names = pa.concat_arrays([names, written.dictionary])
-    return encode_names(codes, names.to_pylist()).fill_null("")
-
-
-def _without_numbers(names: pa.StringArray) -> pa.StringArray:
-    """Cut names off where autograd's numbers begin: millions of names become few."""
-    for number in _AUTOGRAD_NUMBERS:
-        names = pc.list_element(pc.split_pattern(names, number, max_splits=1), 0)
-    return names
-
-
-def _nullable(values: Integers) -> pa.Array:
-    return pa.array(values, pa.int64(), mask=values == MISSING)
-
-
-def _translate(numbers: Integers, names: Mapping[int, str]) -> pa.DictionaryArray:
-    """Return the names of an enumeration's numbers, "unknown" where there is none."""
-    distinct, positions = _find_distinct(numbers)
-    return encode_names(positions, [names.get(number, "unknown") for number in distinct])
-
-
-def _find_distinct(numbers: Integers) -> tuple[list[int], Integers]:
-    """Return the distinct numbers, and for each number its position among them; by hashing, which beats sorting millions."""
-    encoded = pa.array(numbers).dictionary_encode()
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
-
-
-def _copy_kind(name: str) -> str:
-    """Return e.g. "HtoD" for HTOD, "UVM HtoD" for UVM_HTOD, "unknown" for UNKNOWN."""
-    unified, _, direction = name.rpartition("_")
-    if not re.fullmatch("[HDAP]TO[HDAP]", direction):
-        return "unknown"
-    return f"{unified} {direction[0]}to{direction[3]}".lstrip()
-
-
-def _memory_kind(name: str) -> str:
-    kind = name.removesuffix("_STATIC").lower().replace("array", "device")
-    return kind if kind in ("pageable", "pinned", "device", "managed") else "unknown"
-
-
-def _stack(*tables: pa.Table) -> pa.Table:
-    """Put tables of equal columns below each other."""
-    filled = [table for table in tables if len(table)] or [tables[0]]
-    return pa.concat_tables(filled).unify_dictionaries().combine_chunks()
-
-
-def _replace_devices(table: pa.Table, gpus: Mapping[tuple[int, int], int]) -> pa.Table:
-    """Replace a process' number of a GPU by the machine's; where the process is not known, its number stays."""
-    if not gpus:
-        return table
-    device, process = (pc.fill_null(table[name], MISSING).to_numpy() for name in ("device", "process"))
-    renumbered = device.copy()
-    for (pid, cuda), gpu in gpus.items():
-        renumbered[(process != MISSING) & ((process & _PROCESS_MASK) == pid) & (device == cuda)] = gpu
-    return table.set_column(table.column_names.index("device"), "device", _nullable(renumbered))

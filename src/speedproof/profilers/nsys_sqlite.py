@@ -209,6 +209,11 @@ class ExportFile:
         if text not in self.warnings:
             self.warnings.append(text)
 
+    def warn_of(self, which: np.ndarray, what: str) -> None:
+        """Note how many rows `which` tells are what they should not be, if any is."""
+        if count := int(which.sum()):
+            self.warn(f"{count} {what}")
+
     def _parse_integers(self, text: bytes, rows: int, what: str) -> Integers:
         with warnings.catch_warnings():
             warnings.simplefilter("error", DeprecationWarning)  # how older NumPy reports what is no integer

@@ -6,7 +6,7 @@ They cost time, and a machine may refuse them: `speedproof doctor` says which, d
 import re
 from collections.abc import Mapping
 
-from speedproof.config.model import CUDA_PROFILER_API, Profiling
+from speedproof.config.profiling import CUDA_PROFILER_API, Profiling
 from speedproof.marks import CAPTURE_RANGE, CAPTURE_VARIABLE
 from speedproof.profilers.nsys import Capabilities
 from speedproof.util.errors import ProfilingError

@@ -8,9 +8,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from speedproof.config.model import Profiling
+from speedproof.config.profiling import Profiling
 from speedproof.profilers.nsys import TRIES, Capabilities, export_report, read_capabilities, run_profiled
-from speedproof.profilers.nsys_export import convert_export, require_ranges
+from speedproof.profilers.nsys_export import convert_export
+from speedproof.profilers.required_ranges import require_ranges
 from speedproof.util.environment import python_command, python_environment
 from speedproof.util.errors import ProfilingError, RecordError
 

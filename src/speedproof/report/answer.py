@@ -7,7 +7,8 @@ from speedproof.report.document import VariantName
 from speedproof.report.headlines import describe_needed, name_interval
 from speedproof.report.objection_phrases import describe_objection, describe_unequal_epochs, describe_whole_process
 from speedproof.report.scope import name_here, warn_of_machines
-from speedproof.results.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
+from speedproof.results.claim_results import ClaimResult
+from speedproof.results.comparison import Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
 from speedproof.results.objections import list_leading
 from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.main_ratios import MainRatio, State, find_main_ratios, is_of_times, orient

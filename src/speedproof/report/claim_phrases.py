@@ -1,6 +1,6 @@
 """What became of a documented number, in words: of page, Markdown and terminal alike."""
 
-from speedproof.results.comparison import ClaimResult
+from speedproof.results.claim_results import ClaimResult
 
 
 def describe_verdict(claim: ClaimResult) -> str:

@@ -1,7 +1,5 @@
 """A report on a results folder as a document: the same for the page and for Markdown."""
 
-from collections.abc import Iterator, Sequence
-
 from speedproof.report.accounts import draw_bars, draw_waterfall, read_accounts
 from speedproof.report.answer import capitalize
 from speedproof.report.document import Document, Element, Link, Marked, Markup, Picture, Section, Table, Text, Words
@@ -10,7 +8,6 @@ from speedproof.report.findings import (
     describe_ablation,
     describe_container,
     describe_differences,
-    describe_images,
     describe_limits,
     describe_noise,
     describe_variants,
@@ -25,7 +22,6 @@ from speedproof.report.report_tables import (
     list_ablation,
     list_claims,
     list_container_costs,
-    list_findings,
     list_further,
     list_incomparable_variants,
     list_levels,
@@ -34,20 +30,22 @@ from speedproof.report.report_tables import (
     list_qualities,
     list_ratios,
     list_roofline,
-    list_rules,
-    list_runs,
-    list_techniques,
     list_ways_to_quality,
 )
+from speedproof.report.setup_sections import (
+    compose_conditions,
+    compose_environment,
+    compose_numbers,
+    compose_runs,
+    compose_unmeasured,
+    name_profilers,
+)
 from speedproof.report.timeline.fragment import TracedVariant
-from speedproof.results.diagnosis import read_diagnosis
-from speedproof.results.experiment import OLD_DESIGN
 from speedproof.stats.main_ratios import MainRatio, find_main_ratios
-from speedproof.util.numbers import NO_NUMBER, format_count, format_value
+from speedproof.util.numbers import format_count
 
 _GEOMETRIC = "A mean is the exponential of the mean logarithm, of a share the plain one."
 _ABLATION = 30  # stages: a longer one is folded
-PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 _OUTCOMES = Marked(
     "*Reproduced*: the 95 % interval lies in the documented range. *Exceeded*: it lies wholly beyond it, on the better side (a "
     "shorter time, a higher ratio or share). *Not reproduced here*: wholly beyond it on the other side, in these runs' "
@@ -107,12 +105,12 @@ class _Composer:
             ("limit", "How near to the machine's limit", self._limit()),
             ("profiling", "What profiling costs", self._profiling()),
             ("container", "What the container costs", self._container()),
-            ("conditions", "What ran on what", self._conditions()),
-            ("runs", "Runs", self._runs()),
-            ("environment", "Environment", self._environment()),
+            ("conditions", "What ran on what", compose_conditions(self.evidence)),
+            ("runs", "Runs", compose_runs(self.evidence)),
+            ("environment", "Environment", compose_environment(self.evidence)),
             ("again", "Run this again", self._again()),
-            ("unmeasured", "What could not be measured or used here", self._unmeasured()),
-            ("numbers", "How the numbers are made", self._numbers()),
+            ("unmeasured", "What could not be measured or used here", compose_unmeasured(self.evidence)),
+            ("numbers", "How the numbers are made", compose_numbers(self.evidence)),
         ]
         unfolded = {"reach", "why", "timeline", "claims", *(["ablation"] if len(self.comparison.ablation) <= _ABLATION else [])}
         sections = [Section(anchor, name, elements, anchor not in unfolded) for anchor, name, elements in parts if elements]
@@ -330,9 +328,9 @@ class _Composer:
         phases = list_phases(self.evidence)
         if not phases:
             return []
+        recorders = " and ".join(name_profilers(self.evidence))
         note = (
-            f"Sums over the profiled run, recorded by {' and '.join(self._profilers())}. The GPU's time is that of the "
-            f"kernels and copies "
+            f"Sums over the profiled run, recorded by {recorders}. The GPU's time is that of the kernels and copies "
             "which the phase launched, overlaps counted once."
         )
         header = ["Variant", "Part", "Phase", "Calls", "Time on the CPU", "Share of the part", "GPU busy for it"]
@@ -380,112 +378,8 @@ class _Composer:
         header = ["Variant", "Metric", "Outside", "Inside / outside", "95 % interval", "Pairs"]
         return [Table(header, costs, [note])] if costs else []
 
-    def _conditions(self) -> list[Element]:
-        conditions = self.comparison.conditions
-        rows: list[list[str]] = [["Device", conditions.device_name()]]
-        if gpu := conditions.gpu:
-            rows += [
-                ["GPU memory", format_value(gpu.memory_mib, "MiB")],
-                ["Driver, CUDA, cuDNN", f"{gpu.driver}, {conditions.cuda or NO_NUMBER}, {conditions.cudnn or NO_NUMBER}"],
-                [
-                    "Power limit, highest SM clock",
-                    f"{format_value(gpu.power_limit_w)} W, {format_value(gpu.max_sm_clock_mhz)} MHz",
-                ],
-            ]
-        synthetic = " (synthetic)" if conditions.synthetic_data else ""
-        scratch = ", read from the node's own disk" if conditions.scratch else ""
-        data = [["Dataset", f"{conditions.dataset_name}{synthetic}, digest {conditions.dataset}{scratch}"]]
-        rows += [
-            ["Processor", f"{conditions.cpu}, {format_count(conditions.cores, 'core')}"],
-            *([] if self.evidence.proof else data),
-            ["Profiler", ", ".join(self._profilers()) or "none"],
-            ["Experiments", ", ".join(self.comparison.experiments)],
-        ]
-        elements: list[Element] = [Table(["What", "Here"], rows)]
-        techniques = list_techniques(self.evidence.results)
-        if len(techniques) > 1:
-            what = "command, setting" if self.evidence.proof else "technique"
-            elements += [Text(["How the variants differ:"]), Table([what, *techniques[0]], techniques[1:])]
-        return elements
-
-    def _runs(self) -> list[Element]:
-        header = ["Experiment", "Run", "Profiler", "Seed", "Epochs", "Process", f"Best {self.quality.title}", "Ended"]
-        rows = list_runs(self.evidence.results)
-        if self.evidence.proof:
-            header, *rows = _leave_out_empty([header, *rows])
-        elements: list[Element] = [Table(header, rows)]
-        if self.comparison.warnings:
-            elements += [Text(["Warnings:"]), Text(self.comparison.warnings, bullets=True)]
-        return elements
-
-    def _environment(self) -> list[Element]:
-        conditions = self.comparison.conditions
-        rows = [["Python", conditions.python], *([name, version] for name, version in sorted(conditions.packages.items()))]
-        rows += [
-            ["Image", describe_images(self.evidence.results)],
-            ["speedproof itself", f"commit {conditions.git_commit or 'unknown'}, digest {conditions.sources}"],
-        ]
-        return [Table(["Software", "Version"], rows)]
-
     def _again(self) -> list[Element]:
         return [*list_commands(self.evidence)]
 
-    def _unmeasured(self) -> list[Element]:
-        diagnosis = read_diagnosis(self.evidence.results.folder)
-        lacking, doubtful = list_findings(diagnosis, "absent", "problem"), list_findings(diagnosis, "notice")
-        if self.evidence.proof:  # a command owes no build of a framework; where there is no GPU, the first page says so
-            unasked = "CUDA" if self.comparison.conditions.gpu else ("GPU", "CUDA")
-            lacking = [row for row in lacking if not row[0].startswith(unasked)]
-        elements: list[Element] = []
-        if lacking:
-            note = "No number stands for these: what is not measured is left out, and never shown as zero."
-            elements.append(Table(["What", "Found", "To have it"], lacking, [note]))
-        if doubtful:
-            lead = "Works, but to know" if lacking else "What to know of this machine"
-            elements += [Text([f"{lead} before numbers are quoted:"]), Table(["What", "Found", "To change it"], doubtful)]
-        if not self.evidence.proof and (absent := list(self._absent_pictures())):
-            elements.append(Text(absent, bullets=True))
-        return elements
-
-    def _numbers(self) -> list[Element]:
-        notes = list_rules(self.comparison, measured_alone=self.evidence.proof)
-        rules = [[note.title, note.expression, ", ".join(note.files)] for note in notes]
-        pairs = "the paired logarithms of two variants' values"
-        stopped = f" and, of experiments that went on until decided, one on {pairs} that holds whenever one stops" * bool(
-            self.comparison.stopped
-        )
-        together = max((ratio.comparisons for ratio in self.comparison.ratios), default=1)
-        joint = f" The intervals of {together} compared ratios of a metric are joint: all hold in 95 of 100 experiments."
-        note = (
-            f"An interval is a t interval on {pairs}{stopped}, of a share on its runs' values; over several machines it is "
-            f"that of the machines' means. {self._describe_order()} comparison.json names, for each number, the files and the "
-            "expression that it comes from." + joint * (together > 1)
-        )
-        return [Table(["Metric", "How it is made", "Of each run's"], rules, [note])]
-
-    def _describe_order(self) -> str:
-        """Return how runs were ordered, by the design of the experiments."""
-        if any(experiment.design == OLD_DESIGN for experiment in self.evidence.results.experiments):
-            return "Runs come in random order, which every second round turns round."
-        return "The order of the runs was drawn at random, and each of two variants comes first in two of four rounds."
-
     def _show(self, name: str) -> list[Element]:
         return [self.pictures[name]] if name in self.pictures else []
-
-    def _absent_pictures(self) -> Iterator[str]:
-        from speedproof.report.figures.draw import FIGURES  # `verdict` draws nothing, and waits for no matplotlib
-
-        for kind in FIGURES:
-            if lacking := kind.lacks(self.evidence):
-                yield f"{kind.title}. Not drawn: {lacking}."
-
-    def _profilers(self) -> list[str]:
-        found = {f"{PROFILERS[one.profiler]} {one.profiler_version}" for _, one in self.evidence.traces.values()}
-        return sorted(found)
-
-
-def _leave_out_empty(rows: Sequence[list[str]]) -> list[list[str]]:
-    """Return a header and rows without the columns of which no row says anything."""
-    nothing = {NO_NUMBER, "0 of 0", "none", ""}
-    filled = [number for number in range(len(rows[0])) if any(row[number] not in nothing for row in rows[1:])]
-    return [[row[number] for number in filled] for row in rows]

@@ -12,7 +12,8 @@ from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.headlines import describe_evidence, describe_unclaimed
 from speedproof.report.scope import name_place
-from speedproof.results.comparison import AblationWhole, ClaimVerdict, Comparison, StoppedExperiment, Throttled
+from speedproof.results.claim_results import ClaimVerdict
+from speedproof.results.comparison import AblationWhole, Comparison, StoppedExperiment, Throttled
 from speedproof.results.folder import Results
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, Summary
 from speedproof.stats.comparability import differing_conditions

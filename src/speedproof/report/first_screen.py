@@ -30,7 +30,8 @@ from speedproof.report.forest import (
 from speedproof.report.objection_phrases import describe_objection
 from speedproof.report.scope import describe_attempt, warn_of_machines
 from speedproof.results.asked import Claim
-from speedproof.results.comparison import ClaimResult, Comparison, Ratio
+from speedproof.results.claim_results import ClaimResult
+from speedproof.results.comparison import Comparison, Ratio
 from speedproof.results.objections import list_leading
 from speedproof.stats.main_ratios import MainRatio, find_main_ratios, orient
 from speedproof.stats.proof_claim import check_claimed, name_judged

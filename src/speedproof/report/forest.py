@@ -7,7 +7,8 @@ from speedproof.report.answer import name_mode
 from speedproof.report.document import Badge, Band, Forest, ForestRow, Tone, VariantName
 from speedproof.report.scope import name_place
 from speedproof.results.asked import Asked, Claim
-from speedproof.results.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
+from speedproof.results.claim_results import ClaimResult
+from speedproof.results.comparison import Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
 from speedproof.results.quality import Quality
 from speedproof.stats.main_ratios import MainRatio, State, find_noise, judge_row
 from speedproof.stats.proof_claim import Proof, judge_ratio

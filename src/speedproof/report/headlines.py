@@ -3,7 +3,8 @@
 from speedproof.report.document import Row
 from speedproof.report.ranks_section import describe_scalings
 from speedproof.report.scope import describe_place, name_place
-from speedproof.results.comparison import AblationWhole, Comparison, Needed, Ratio, Scope, StoppedExperiment
+from speedproof.results.comparison import AblationWhole, Comparison, Ratio, StoppedExperiment
+from speedproof.results.comparison_rows import Needed, Scope
 from speedproof.results.quality import Quality
 from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.main_ratios import MAIN_METRICS, WHOLE, list_headline_ratios, variants_of

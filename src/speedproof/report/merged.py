@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator, Sequence
 
 from speedproof.report.scope import SHARED_MACHINE
-from speedproof.report.terminal import Listing
-from speedproof.results.comparison import ClaimResult, Ratio
+from speedproof.report.trace_listings import Listing
+from speedproof.results.claim_results import ClaimResult
+from speedproof.results.comparison import Ratio
 from speedproof.results.folder import Results
 from speedproof.stats.metrics import METRICS
 from speedproof.util.numbers import format_count, format_range, format_ratio, format_value

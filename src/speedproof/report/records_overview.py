@@ -11,7 +11,8 @@ from speedproof.report.claim_phrases import describe_statement, describe_verdict
 from speedproof.report.headlines import name_case
 from speedproof.report.markdown import escape_markdown
 from speedproof.report.scope import SHARED_MACHINE
-from speedproof.results.comparison import COMPARISON_FILE, ClaimResult, ClaimVerdict, Comparison
+from speedproof.results.claim_results import ClaimResult, ClaimVerdict
+from speedproof.results.comparison import COMPARISON_FILE, Comparison
 from speedproof.results.files import read_text, write_text
 from speedproof.results.folder import read_current_comparison, read_results
 from speedproof.stats.estimates import LEAST_PAIRS

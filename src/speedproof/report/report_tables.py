@@ -8,17 +8,8 @@ from speedproof.report.document import Row
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.headlines import describe_needed, describe_unclaimed
 from speedproof.report.scope import name_place
-from speedproof.results.comparison import (
-    ClaimResult,
-    Comparison,
-    ContainerCost,
-    Measured,
-    MetricNote,
-    Ratio,
-    Reached,
-    Stage,
-    TraceChange,
-)
+from speedproof.results.claim_results import ClaimResult
+from speedproof.results.comparison import Comparison, ContainerCost, Measured, MetricNote, Ratio, Reached, Stage, TraceChange
 from speedproof.results.diagnosis import Diagnosis, FindingState
 from speedproof.results.folder import Results
 from speedproof.results.run_record import Run

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from speedproof.report.accounts import build_account, draw_bars, draw_waterfall, explain, split_difference
-from speedproof.report.compose import PROFILERS
 from speedproof.report.document import (
     Badge,
     Document,
@@ -19,8 +18,9 @@ from speedproof.report.document import (
     VariantName,
     Words,
 )
-from speedproof.report.terminal import (
-    Listing,
+from speedproof.report.setup_sections import PROFILERS
+from speedproof.report.trace_listings import Listing, list_difference, list_summary
+from speedproof.report.trace_phrases import (
     describe_candidates,
     describe_communication,
     describe_counters,
@@ -32,8 +32,6 @@ from speedproof.report.terminal import (
     describe_main_cause,
     describe_paths,
     describe_unattributed,
-    list_difference,
-    list_summary,
 )
 from speedproof.results.difference import Difference
 from speedproof.results.summary import Summary, name_one

@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from speedproof.results.claim_results import ClaimResult
+from speedproof.results.comparison_rows import EstimateRow, Needed, Origin, Outcome, SampledRow, StrictRow
 from speedproof.results.experiment import StopReason
 from speedproof.results.files import read_record
 from speedproof.results.names import RelativePath
@@ -16,25 +18,9 @@ from speedproof.util.numbers import Unit
 COMPARISON_FILE = "comparison.json"
 
 QualityOutcome = Literal["no worse", "worse", "not established", "not judged"]
-ClaimVerdict = Literal["reproduced", "exceeded", "not reproduced here", "inconclusive", "not comparable", "not measured"]
-# Of two variants: the candidate's outcome for a time, the reference's for a rate.
-Outcome = Literal["faster", "slower", "equivalent", "inconclusive", "no verdict"]
-# here: one experiment on one machine; model: three or more machines with one model of GPU.
-Scope = Literal["here", "model"]
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Origin(_Row):
-    """Where a number comes from: the files, relative to the results folder, and what was computed of them."""
-
-    files: list[str]
-    expression: str
-
-
-class MetricNote(_Row):
+class MetricNote(StrictRow):
     """What a metric is called, what it is computed of, and where it stands."""
 
     title: str
@@ -45,37 +31,7 @@ class MetricNote(_Row):
     further: bool = Field(description="Whether it stands in the table of further metrics, instead of the first one")
 
 
-class _Sampled(_Row):
-    """A number, and of how many machines it is."""
-
-    scope: Scope = Field(description="here: holds on the experiment's own machine; model: for this model of GPU")
-    experiment: str | None = Field(description="The experiment that it is of; null of several")
-    hosts: int = Field(ge=1, description="Machines, told apart by their GPUs and, where runs name them, by digests of hosts")
-    runs_beside: int = Field(
-        0, ge=0, description="Of its runs, those beside which another experiment measured on the machine; not there if none"
-    )
-
-    @model_serializer(mode="wrap")
-    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        plain: dict[str, Any] = serialize(self)
-        for name in self._UNSAID:  # as in comparisons that were written before there was this field
-            if getattr(self, name) == type(self).model_fields[name].default:
-                plain.pop(name, None)
-        return plain
-
-    _UNSAID: ClassVar[tuple[str, ...]] = ("runs_beside",)
-
-
-class _Estimate(_Sampled):
-    """A ratio with its interval."""
-
-    centre: float = Field(description="The exponential of the mean log ratio: of an experiment's pairs, or of the hosts' means")
-    low: float | None = Field(description="95 % interval; null where there is a single value")
-    high: float | None
-    pairs: int
-
-
-class Measured(_Sampled):
+class Measured(SampledRow):
     """One metric of one variant in one mode."""
 
     variant: str
@@ -90,7 +46,7 @@ class Measured(_Sampled):
     origin: Origin
 
 
-class Overhead(_Sampled):
+class Overhead(SampledRow):
     """How many times longer a profiled mode's training epoch takes than the timed mode's."""
 
     variant: str
@@ -100,14 +56,7 @@ class Overhead(_Sampled):
     origin: Origin
 
 
-class Needed(_Row):
-    """What would decide, if what comes is as what was measured."""
-
-    pairs: int = Field(description="In all, with those that were measured; of a model of GPU, hosts")
-    minutes: float = Field(description="What those that are missing would take, by the runs' own times")
-
-
-class QualityCheck(_Row):
+class QualityCheck(StrictRow):
     """Whether the faster of two variants learns as well as the other, by the rule that was fixed beforehand."""
 
     outcome: QualityOutcome
@@ -133,7 +82,7 @@ class QualityCheck(_Row):
         return plain
 
 
-class WorkCheck(_Row):
+class WorkCheck(StrictRow):
     """Whether two variants do the same work in a training epoch."""
 
     outcome: Literal["equal", "unequal", "unknown"]
@@ -149,7 +98,7 @@ class WorkCheck(_Row):
         return plain
 
 
-class PrintedDigits(_Row):
+class PrintedDigits(StrictRow):
     """What a ratio of printed times would be if these had all their digits."""
 
     digit_s: float = Field(description="The coarsest last digit, in seconds: 0.1 of times that are printed as 1.5")
@@ -158,7 +107,7 @@ class PrintedDigits(_Row):
     outcome: Outcome
 
 
-class Ratio(_Estimate):
+class Ratio(EstimateRow):
     """The ratio reference / candidate of a metric, formed inside experiments.
 
     Above 1 the candidate is better in a time. In a rate the two are exchanged, so that above 1 the second variant is better.
@@ -205,7 +154,7 @@ class Ratio(_Estimate):
         return self.outcome in ("faster", "slower") and self.worse
 
 
-class Incomparable(_Row):
+class Incomparable(StrictRow):
     """Two variants of which no ratio is formed, since something besides their techniques differed inside an experiment."""
 
     reference: str
@@ -215,7 +164,7 @@ class Incomparable(_Row):
     differences: list[str]
 
 
-class NoiseFloor(_Estimate):
+class NoiseFloor(EstimateRow):
     """How far a variant differs from itself: a variant's timed runs against its control's, paired as any two variants are."""
 
     variant: str
@@ -225,7 +174,7 @@ class NoiseFloor(_Estimate):
     origin: Origin
 
 
-class ContainerCost(_Estimate):
+class ContainerCost(EstimateRow):
     """How many times longer a variant takes inside the container: experiments with an image and without one, by turns."""
 
     variant: str
@@ -237,7 +186,7 @@ class ContainerCost(_Estimate):
     origin: Origin
 
 
-class RooflinePoint(_Row):
+class RooflinePoint(StrictRow):
     """A variant's training epoch beside the shortest that its GPU could take for the same work."""
 
     variant: str
@@ -253,7 +202,7 @@ class RooflinePoint(_Row):
     origin: Origin
 
 
-class TraceChange(_Row):
+class TraceChange(StrictRow):
     """One term of the exact difference between the traces of two stages, in seconds a training epoch."""
 
     kind: Literal["gpu", "idle", "cpu"]
@@ -261,7 +210,7 @@ class TraceChange(_Row):
     seconds: float
 
 
-class Stage(_Sampled):
+class Stage(SampledRow):
     """One stage of the ablation: a variant, and what it gains over the one before it."""
 
     variant: str
@@ -281,7 +230,7 @@ class Stage(_Sampled):
     origin: Origin
 
 
-class AblationWhole(_Estimate):
+class AblationWhole(EstimateRow):
     """The ablation's last variant against its first, measured, beside the product of its stages."""
 
     reference: str
@@ -295,7 +244,7 @@ class AblationWhole(_Estimate):
     origin: Origin
 
 
-class Scaling(_Sampled):
+class Scaling(SampledRow):
     """What a GPU gets done beside others, against what it gets done in a variant on fewer: 1 where nothing is lost."""
 
     smaller: str
@@ -312,7 +261,7 @@ class Scaling(_Sampled):
     origin: Origin
 
 
-class Reached(_Row):
+class Reached(StrictRow):
     """How many of a variant's timed runs reached a quality."""
 
     variant: str
@@ -324,7 +273,7 @@ class Reached(_Row):
     origin: Origin
 
 
-class Unreached(_Row):
+class Unreached(StrictRow):
     """Two variants without a ratio of their ways to a quality: some run did not reach it, and the others would flatter."""
 
     reference: str
@@ -336,7 +285,7 @@ class Unreached(_Row):
     origin: Origin
 
 
-class Continued(_Row):
+class Continued(StrictRow):
     """A run that was killed and went on from a checkpoint, in new processes."""
 
     experiment: str
@@ -346,7 +295,7 @@ class Continued(_Row):
     origin: Origin
 
 
-class PreparedVariant(_Row):
+class PreparedVariant(StrictRow):
     """A variant whose runs in an experiment started from volumes that another process prepared before the first run."""
 
     experiment: str
@@ -358,7 +307,7 @@ class PreparedVariant(_Row):
     origin: Origin
 
 
-class StoppedExperiment(_Row):
+class StoppedExperiment(StrictRow):
     """An experiment whose timed rounds went on until its variants were decided: its intervals are valid whenever it stopped."""
 
     experiment: str
@@ -378,7 +327,7 @@ class StoppedExperiment(_Row):
     origin: Origin
 
 
-class Throttled(_Row):
+class Throttled(StrictRow):
     """A run in which the GPU held its clocks down."""
 
     experiment: str
@@ -388,56 +337,7 @@ class Throttled(_Row):
     origin: Origin
 
 
-class DocumentedRatio(_Row):
-    """The ratio reference / candidate that a claim states; an end that is open is null."""
-
-    reference: str
-    candidate: str
-    metric: str
-    target: float | None = Field(description="The quality to reach, for the metrics that need one")
-    mode: Mode = Field(description="Of the runs that it is held against")
-    low: float | None
-    high: float | None
-
-
-class ClaimResult(_Row):
-    """A documented number beside the measured one."""
-
-    id: str
-    text: str
-    subject: str = Field("", description="The source's programs that it is about; not there if the claims do not name them")
-    source: str
-    date: str | None = Field(None, description="When the source first stated it; not there if that is not known")
-    url: str
-    hardware: str
-    unit: Unit
-    documented: str
-    measured: float | None
-    low: float | None = Field(description="95 % interval")
-    high: float | None
-    scope: Scope | None = Field(None, description="Of how many machines the number is; null where there is none")
-    counted: int | None = Field(None, description="Of how many pairs, or runs; null where there is no number")
-    ratio: DocumentedRatio | None = Field(None, description="Which ratio it is, with its range; null where none was measured")
-    needed: Needed | None = Field(None, description="What would decide; null where it is decided, or no number would")
-    verdict: ClaimVerdict
-    by_experiment: dict[str, ClaimVerdict] = Field({}, description="What each experiment says by itself, where they disagree")
-    conditions: list[str] = Field(description="What differs from the documented measurement; empty: nothing known to")
-    runs_beside: int = Field(
-        0, ge=0, description="Of its runs, those beside which another experiment measured on the machine; not there if none"
-    )
-    reason: str
-    origin: Origin | None
-
-    @model_serializer(mode="wrap")
-    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        plain: dict[str, Any] = serialize(self)
-        for name in ("subject", "date", "runs_beside"):
-            if not getattr(self, name):  # as in comparisons that were written before there was this field
-                plain.pop(name, None)
-        return plain
-
-
-class Comparison(_Row):
+class Comparison(StrictRow):
     """`comparison.json`."""
 
     schema_version: Literal[6] = 6
@@ -454,18 +354,18 @@ class Comparison(_Row):
     ratios: list[Ratio]
     incomparable: list[Incomparable]
     noise_floor: list[NoiseFloor]
-    scaling: list[Scaling] = []
+    scaling: list[Scaling] = Field([])
     ablation: list[Stage]
     ablation_whole: list[AblationWhole]
     reached: list[Reached]
-    unreached: list[Unreached] = []
+    unreached: list[Unreached] = Field([])
     overheads: list[Overhead]
-    container: list[ContainerCost] = []
-    roofline: list[RooflinePoint] = []
-    prepared: list[PreparedVariant] = []
-    stopped: list[StoppedExperiment] = []
+    container: list[ContainerCost] = Field([])
+    roofline: list[RooflinePoint] = Field([])
+    prepared: list[PreparedVariant] = Field([])
+    stopped: list[StoppedExperiment] = Field([])
     throttled: list[Throttled]
-    continued: list[Continued] = []
+    continued: list[Continued] = Field([])
     claims: list[ClaimResult]
     warnings: list[str]
     trust_reported: str | None = Field(

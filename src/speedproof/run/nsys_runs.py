@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from speedproof.cluster.torchrun import RANK_IN_PATHS
-from speedproof.config.model import Profiling
+from speedproof.config.profiling import Profiling
 from speedproof.profilers.nsys import (
     EXPORT_FILE,
     REPORT_FILE,
@@ -18,8 +18,9 @@ from speedproof.profilers.nsys import (
     export_report,
     profile_command,
 )
-from speedproof.profilers.nsys_export import convert_export, require_closed, require_ranges
+from speedproof.profilers.nsys_export import convert_export
 from speedproof.profilers.nsys_switches import captured_range, explain_no_report, list_switches
+from speedproof.profilers.required_ranges import require_closed, require_ranges
 from speedproof.results.ranks import process_folders, rank_folder
 from speedproof.results.run_record import LOG_FILE, STATS_FOLDER, TRACE_FOLDER
 from speedproof.util.errors import LostTraceError, ProfilingError

@@ -3,7 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from speedproof.results.comparison import ClaimResult, ClaimVerdict, DocumentedRatio, Measured, Needed, Ratio
+from speedproof.results.claim_results import ClaimResult, ClaimVerdict, DocumentedRatio
+from speedproof.results.comparison import Measured, Ratio
+from speedproof.results.comparison_rows import Needed
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.quality import Better
 from speedproof.results.run_record import Mode
@@ -26,8 +28,9 @@ from speedproof.stats.measurements import (
     measure_pairs,
     measure_ratio,
 )
-from speedproof.stats.metrics import METRICS, all_epochs_s, epochs_to_quality, measure_run
+from speedproof.stats.metrics import METRICS, measure_run
 from speedproof.stats.outcomes import judge_interval
+from speedproof.stats.run_values import all_epochs_s, epochs_to_quality
 from speedproof.util.numbers import Unit, format_count, format_range, format_value
 
 # In which modes a claim is looked for, the likest first. Numbers that were documented under a profiler are compared

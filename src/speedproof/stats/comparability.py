@@ -7,11 +7,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from speedproof.results.comparison import Continued, Incomparable, Origin, PreparedVariant, StoppedExperiment, Throttled
+from speedproof.results.comparison import Continued, Incomparable, PreparedVariant, StoppedExperiment, Throttled
+from speedproof.results.comparison_rows import Origin
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.run_record import GPU_FILE, NAMES_ONLY, RUN_FILE, Conditions, Mode, Run
 from speedproof.stats.gpu_samples import Values, read_column
-from speedproof.stats.metrics import steady_epochs
+from speedproof.stats.run_values import steady_epochs
 
 RunPair = tuple[MeasuredRun, MeasuredRun]
 

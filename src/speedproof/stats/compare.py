@@ -12,13 +12,13 @@ from speedproof.results.comparison import (
     Incomparable,
     Measured,
     NoiseFloor,
-    Origin,
     Overhead,
     Ratio,
     Reached,
     RooflinePoint,
     Unreached,
 )
+from speedproof.results.comparison_rows import Origin
 from speedproof.results.experiment import Experiment
 from speedproof.results.files import read_json, sha256_of, write_sealed
 from speedproof.results.folder import CONFIG_FILE, MeasuredRun, Results, read_results

@@ -10,7 +10,8 @@ from speedproof.results.objections import Objection
 from speedproof.stats.clocks import read_clocks
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import LEAST_PAIRS, LowerBound, bounded_exp, estimate_mean
-from speedproof.stats.metrics import METRICS, all_epochs_s
+from speedproof.stats.metrics import METRICS
+from speedproof.stats.run_values import all_epochs_s
 from speedproof.stats.sequential import repeat_interval
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import Objection
 from speedproof.results.observations import Observations
 from speedproof.stats.carried_over import list_kinds_of
-from speedproof.stats.metrics import training_epoch_s, warm_up_epochs
+from speedproof.stats.run_values import training_epoch_s, warm_up_epochs
 
 if TYPE_CHECKING:
     from speedproof.stats.ratio_checks import Examined

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-from speedproof.results.comparison import Scope
+from speedproof.results.comparison_rows import Scope
 from speedproof.results.folder import MeasuredRun
 from speedproof.stats.estimates import LEAST_HOSTS
 

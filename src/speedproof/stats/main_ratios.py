@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from speedproof.results.comparison import ClaimResult, Comparison, ContainerCost, DocumentedRatio, NoiseFloor, Ratio, Scaling
+from speedproof.results.claim_results import ClaimResult, DocumentedRatio
+from speedproof.results.comparison import Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
 from speedproof.stats.estimates import LEAST_PAIRS
 
 MainRow = Ratio | ContainerCost | Scaling | NoiseFloor

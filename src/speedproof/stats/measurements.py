@@ -5,17 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import fmean, stdev
 
-from speedproof.results.comparison import (
-    Incomparable,
-    Measured,
-    Needed,
-    NoiseFloor,
-    Origin,
-    Outcome,
-    Overhead,
-    PrintedDigits,
-    Ratio,
-)
+from speedproof.results.comparison import Incomparable, Measured, NoiseFloor, Overhead, PrintedDigits, Ratio
+from speedproof.results.comparison_rows import Needed, Origin, Outcome
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.run_record import GPU_FILE, Mode
 from speedproof.stats.clocks import observe_ratio

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from speedproof.results.comparison import ClaimResult, Ratio
+from speedproof.results.claim_results import ClaimResult
+from speedproof.results.comparison import Ratio
 from speedproof.results.folder import Results
 from speedproof.results.merging import digest_settings
 from speedproof.stats.claims import judge_claim

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Literal
 
-from speedproof.results.comparison import Origin, QualityCheck, QualityOutcome, Reached, Unreached
+from speedproof.results.comparison import QualityCheck, QualityOutcome, Reached, Unreached
+from speedproof.results.comparison_rows import Origin
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.quality import Better, Quality
 from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE
 from speedproof.stats.comparability import RunPair, pair_runs
 from speedproof.stats.estimates import LEAST_HOSTS, Interval, estimate_mean
-from speedproof.stats.metrics import epochs_to_quality
+from speedproof.stats.run_values import epochs_to_quality
 from speedproof.stats.sequential import SINGLE, Design
 from speedproof.util.numbers import format_count
 

@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 
-from speedproof.results.comparison import ClaimVerdict, Outcome
+from speedproof.results.claim_results import ClaimVerdict
+from speedproof.results.comparison_rows import Outcome
 from speedproof.results.quality import Better
 from speedproof.stats.estimates import Interval, student_quantile
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from speedproof.results.asked import Claim
-from speedproof.results.comparison import Outcome
+from speedproof.results.comparison_rows import Outcome
 from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import OF_REPORTED_TIMES, Objection
 from speedproof.stats.carried_over import check_carried_over

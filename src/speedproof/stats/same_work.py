@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from speedproof.results.comparison import Origin, WorkCheck
+from speedproof.results.comparison import WorkCheck
+from speedproof.results.comparison_rows import Origin
 from speedproof.results.objections import Objection, ObjectionKind
 from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Run
 from speedproof.stats.comparability import RunPair, count_samples

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Sequence
 from itertools import combinations
 
-from speedproof.results.comparison import Origin, Scaling
+from speedproof.results.comparison import Scaling
+from speedproof.results.comparison_rows import Origin
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, TITLE
 from speedproof.stats.comparability import RunPair, count_samples, differing_conditions, pair_runs

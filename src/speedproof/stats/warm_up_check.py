@@ -11,7 +11,7 @@ from speedproof.results.objections import Objection
 from speedproof.results.observations import WarmUpObserved
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import Interval
-from speedproof.stats.metrics import training_epoch_s, warm_up_epochs
+from speedproof.stats.run_values import training_epoch_s, warm_up_epochs
 
 if TYPE_CHECKING:
     from speedproof.stats.ratio_checks import Examined

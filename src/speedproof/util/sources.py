@@ -31,6 +31,7 @@ WORKFLOW_STEPS: dict[str, list[str]] = {
         "stats/order_profit.py",
         "stats/outcomes.py",
         "stats/power.py",
+        "stats/run_values.py",
         "stats/sequential.py",
     ],
     "analysis": ["trace"],

@@ -39,7 +39,7 @@ from speedproof.results.comparison import RooflinePoint
 from speedproof.results.files import write_json
 from speedproof.results.folder import MeasuredRun
 from speedproof.results.summary import Summary, name_one
-from speedproof.stats.metrics import gpu_busy_fraction
+from speedproof.stats.run_values import gpu_busy_fraction
 from speedproof.util.numbers import format_value
 from speedproof.util.progress_bar import SOON_S, report_progress
 from speedproof.util.units import NS_PER_S

@@ -18,8 +18,8 @@ from speedproof.results.evidence_archive import EXPERIMENTS_FOLDER, OLD_EXPERIME
 from speedproof.results.experiment import RUNS_FOLDER, Experiment, check_files, experiment_file, is_control, read_experiment
 from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Mode, Run, read_epochs, read_run
 from speedproof.run.plan import plan_experiment
-from speedproof.stats.metrics import training_epoch_s, warm_up_epochs
 from speedproof.stats.power import DIFFERENCES, Noise, count_rounds, pool_noise
+from speedproof.stats.run_values import training_epoch_s, warm_up_epochs
 from speedproof.util.errors import RecordError
 from speedproof.util.numbers import format_count, format_value
 from speedproof.util.units import MIB

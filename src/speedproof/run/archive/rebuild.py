@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-from speedproof.report.compose import PROFILERS, compose_document, find_timeline_variants
+from speedproof.report.compose import compose_document, find_timeline_variants
 from speedproof.report.document import PAGE_FILE, Markup, Picture
 from speedproof.report.figures.draw import draw_figures
 from speedproof.report.figures.figure_data import Evidence, read_evidence
 from speedproof.report.figures.figure_index import FigureIndex
 from speedproof.report.html import load_picture, render_html
 from speedproof.report.markdown import write_report
+from speedproof.report.setup_sections import PROFILERS
 from speedproof.report.timeline.fragment import render_timeline
 from speedproof.results.comparison import Comparison
 from speedproof.results.folder import ANALYSIS_FOLDER, MeasuredRun, read_results

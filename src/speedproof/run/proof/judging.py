@@ -9,7 +9,7 @@ from speedproof.config.evaluation import Evaluation
 from speedproof.results.files import sha256_of
 from speedproof.run.proof.find import PROGRAMS
 from speedproof.run.proof.request import ProofRequest
-from speedproof.run.proof.workspace import TREE, Snapshot
+from speedproof.run.proof.snapshot import TREE, Snapshot
 from speedproof.util.secrets import scrub_secrets
 
 

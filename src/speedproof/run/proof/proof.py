@@ -18,7 +18,8 @@ from speedproof.profilers.nsys import read_capabilities
 from speedproof.report.document import PAGE_FILE, Link
 from speedproof.report.figures.figure_data import read_evidence
 from speedproof.report.first_screen import compose_first_screen
-from speedproof.report.terminal import Listing, lay_out
+from speedproof.report.terminal import lay_out
+from speedproof.report.trace_listings import Listing
 from speedproof.results.asked import ASKED_FILE, Asked, read_asked
 from speedproof.results.comparison import Comparison
 from speedproof.results.evidence_archive import OLD_EXPERIMENTS_FOLDER
@@ -36,6 +37,7 @@ from speedproof.run.program_variables import (
     note_changed,
 )
 from speedproof.run.proof.attempts import note_attempt
+from speedproof.run.proof.command_lookup import resolve_command
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verdict
 from speedproof.run.proof.judging import describe_evaluation, tell_source
@@ -47,21 +49,18 @@ from speedproof.run.proof.quiet import describe_machine, wait_aloud
 from speedproof.run.proof.request import ProofRequest, describe_asked
 from speedproof.run.proof.rounds_check import check_rounds
 from speedproof.run.proof.snakemake import ProfileExecutor, find_profile
+from speedproof.run.proof.snapshot import DIGESTS, Snapshot, take_snapshot
 from speedproof.run.proof.status import Status
 from speedproof.run.proof.verdict import Verdict, choose_metric, judge, tabulate
 from speedproof.run.proof.warm_up import WarmUp, read_warm_up
 from speedproof.run.proof.workspace import (
-    DIGESTS,
     ProofSetup,
-    Snapshot,
     check_out,
     describe_commit,
     describe_measured,
     digest_sources,
     name_variants,
     read_measurement,
-    resolve_command,
-    take_snapshot,
     title_of,
     write_claims,
 )

@@ -12,7 +12,8 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
 from speedproof.config.base import Model, Natural, Number, Positive
-from speedproof.config.model import Caches, ImageAddress, JobResources, Resources, VariablePattern
+from speedproof.config.job_resources import ImageAddress, JobResources, Resources
+from speedproof.config.model import Caches, VariablePattern
 from speedproof.config.reading import FilePattern, Pattern, RangeName, Reading, ReadingSource, TimeUnit
 from speedproof.config.validation_errors import NameKey, explain_problem, key_names
 from speedproof.results.asked import Asked, Claim

@@ -1,0 +1,57 @@
+"""Find the program that a command names, and list what is wrong with the command."""
+
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+# What only a shell understands: as words they would be handed to the program.
+_SHELLS = {"&&", "||", "|", ";", "&", "<", ">", ">>", "2>", "2>&1", "&>"}
+_REDIRECTION = re.compile(r"(\d?>{1,2}|&>)[^=>].*")
+_BUILTINS = {"cd", "export", "source", ".", "set", "ulimit", "exec"}
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+
+
+def resolve_command(command: str, source: Path, path: str, contained: bool = False) -> tuple[str, list[str]]:
+    """Return a command that means the same in a copy of the folder `source`, and what is wrong with it, if anything.
+
+    Its program is found now, by the `path` of who asks, or in the image that it is `contained` in; files outside of the folder
+    are named in full.
+    """
+    first, *words = shlex.split(command)
+    shell = _SHELLS.intersection(words) or any(word.endswith(";") or _REDIRECTION.fullmatch(word) for word in (first, *words))
+    if first in _BUILTINS or shell:
+        return command, [f"no shell reads {command!r:.80}; write sh -c {shlex.quote(command)}"]
+    if _ASSIGNMENT.match(first):
+        return command, [f"no shell reads {command!r:.80}; write env {command}"]
+    if contained and os.sep not in first:
+        return command, _list_missing_scripts(command, words, source)
+    if contained and os.path.isabs(first):  # noqa: PTH117
+        return command, []
+    program = source / first if os.sep in first else shutil.which(first, path=path)
+    if program is None:
+        return command, [
+            f"{first}: no such program on your PATH; correct the command {command!r:.80}, and quote one that has arguments"
+        ]
+    if not Path(program).is_file():
+        return command, [f"{first}: no such file in {source}; correct the command {command!r:.80}"]
+    if not os.access(program, os.X_OK):
+        return command, [f"{first}: cannot be executed; allow it (chmod +x {first}), or name what runs it (sh {first})"]
+    mistakes = _list_missing_scripts(command, words, source)
+    if Path(program).absolute().is_relative_to(source.absolute()) and os.sep in first and not os.path.isabs(first):  # noqa: PTH117
+        found = first if not first.startswith("..") else str(Path(program).absolute())
+    else:
+        found = str(Path(program).absolute())
+    outside = [
+        str((source / word).resolve()) if word.startswith("../") and (source / word).exists() else word for word in words
+    ]
+    return shlex.join([found, *outside]), mistakes
+
+
+def _list_missing_scripts(command: str, words: list[str], source: Path) -> list[str]:
+    return [
+        f"{word}: no such file in {source}; correct the command {command!r:.80}"
+        for word in words[:1]
+        if Path(word).suffix in (".py", ".sh") and not (source / word).exists()
+    ]
