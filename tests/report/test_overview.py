@@ -65,7 +65,7 @@ def test_a_case_is_a_claim_its_measured_ratio_and_the_verdict(records):
     rows = [line.replace("\N{NO-BREAK SPACE}", " ") for line in tabulate_cases(records).splitlines()]
     row = next(row for row in rows if "Training + validation epoch" in row)
     cells = [cell.strip() for cell in row.strip("|").split(" | ")]
-    assert cells[1] == "2.8× (2021-09-27), one V100 of a DGX-2"
+    assert cells[1] == "2.6–3.1× (2021-09-27), one V100 of a DGX-2"
     assert cells[2].endswith("NVIDIA H200") and cells[3] == "inconclusive: a verdict needs 4 pairs"
     assert cells[4] == "[2026-11-21-h200](records/2026-11-21-h200/report.md)"
 

@@ -127,8 +127,10 @@ def describe_sureness(main: MainRatio, comparison: Comparison, *bounds: float) -
     evidence = f"{name_interval(row)} {format_ratio(*main.interval, *bounds)[1]}, {pairs} on {where}{experiment}."
     if isinstance(row, Ratio) and row.needed:
         return f"{evidence} Which is faster, {describe_needed(row.needed, row.scope)}."
-    needed = next((claim.needed for claim in main.claims if claim.needed), None)
-    return f"{evidence} Whether it is as documented, {describe_needed(needed, row.scope)}." if needed else evidence
+    claim = next((claim for claim in main.claims if claim.needed), None)
+    if claim is None or claim.needed is None:
+        return evidence
+    return f"{evidence} Whether it is {claim.documented}, as documented, {describe_needed(claim.needed, row.scope)}."
 
 
 def find_documented(mains: Sequence[MainRatio]) -> MainRatio | None:

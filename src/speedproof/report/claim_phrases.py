@@ -4,9 +4,9 @@ from speedproof.results.claim_results import ClaimResult
 
 
 def describe_verdict(claim: ClaimResult) -> str:
-    """Return the outcome; of a number that was not reproduced, with how many conditions differ from its source's."""
+    """Return the outcome; of a number that was judged, with how many conditions differ from its source's."""
     number = len(claim.conditions)
-    if claim.verdict != "not reproduced here" or not number:
+    if claim.verdict not in ("reproduced", "exceeded", "not reproduced here") or not number:
         return claim.verdict
     return f"{claim.verdict}, {'1 condition differs' if number == 1 else f'{number} conditions differ'}"
 

@@ -53,7 +53,7 @@ def describe_attempt(number: int) -> list[str]:
     if number == 1:
         return []
     proof = f"{_ORDINALS[number - 1].capitalize()} proof" if number <= len(_ORDINALS) else f"Proof number {number}"
-    return [f"{proof} of these commands here. Each has its own chance of a false claim, at most 5 %."]
+    return [f"{proof} of these commands here. Each proof has its own chance of a false claim."]
 
 
 def name_place(title: str, row: ComparisonRow, comparison: Comparison) -> str:

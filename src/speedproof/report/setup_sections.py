@@ -107,7 +107,7 @@ def compose_numbers(evidence: Evidence) -> list[Element]:
 def _describe_order(evidence: Evidence) -> str:
     """Return how runs were ordered, by the design of the experiments."""
     if any(experiment.design == OLD_DESIGN for experiment in evidence.results.experiments):
-        return "Runs come in random order, which every second round turns round."
+        return "The order is random; every second round reverses it."
     return "The order of the runs was drawn at random, and each of two variants comes first in two of four rounds."
 
 

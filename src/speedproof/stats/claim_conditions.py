@@ -32,7 +32,7 @@ def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], m
         differences.append(f"dataset {conditions.dataset_name} instead of {file.dataset}")
     differences += _changed("workload", file.workload | source.workload, run.workload)
     for name, techniques in {run.run.variant: run.run.techniques for run in runs}.items():
-        differences += _changed(name, file.variants.get(name, {}), techniques)
+        differences += _changed(name, file.variants.get(name, {}) | source.variants.get(name, {}), techniques)
     counts = {run.run.variant: run.run.epochs for run in runs}
     differences += [
         f"{epochs} epochs{f' of {name}' if len(set(counts.values())) > 1 else ''} instead of {source.epochs}"

@@ -32,6 +32,9 @@ class Source(_Model):
     epochs: int = Field(gt=0)
     software: str | None = Field(None, description="Versions, where the document names them")
     workload: dict[str, Any] = Field(default={}, description="What its variants shared, laid over the file's `workload`")
+    variants: dict[str, dict[str, Any]] = Field(
+        default={}, description="Techniques of its own versions of variants, laid over the file's `variants`"
+    )
 
     def is_of(self, gpu: str) -> bool:
         """Return whether a GPU of that name is the documented one: an RTX A1000 is no A100."""
@@ -150,6 +153,9 @@ class ClaimsFile(_Model):
                 raise ValueError(f"claim `{claim.id}`: unknown tolerance `{claim.stated.tolerance}`")
             if ids.count(claim.id) > 1:
                 raise ValueError(f"claim `{claim.id}`: duplicate id")
+        for name, source in self.sources.items():
+            if unknown := source.variants.keys() - self.variants.keys():
+                raise ValueError(f"source `{name}`: unknown variant `{min(unknown)}`")
         return self
 
     def list_bounds(self, claim: DocumentedClaim) -> tuple[float, float]:
