@@ -200,8 +200,8 @@ def _name_sides(main: MainRatio, comparison: Comparison) -> tuple[str, str]:
         case Scaling():
             return row.larger_title, row.smaller_title
         case Ratio():
-            first, second = (comparison.variants[name] for name in main.variants)
-            return (first, second) if comparison.metrics[row.metric].better == "lower" else (second, first)
+            name, reference = main.variants
+            return comparison.variants[name], comparison.variants[reference]
         case ContainerCost():
             return row.title, f"{row.title}, outside the container"
         case _:
