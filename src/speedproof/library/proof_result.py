@@ -216,8 +216,9 @@ def _judge_main(main: MainRatio, comparison: Comparison, asked: Asked | None) ->
     if (claimed := judge_claimed(row, asked, comparison.quality)) is not None:
         return claimed[1]
     if main.state == "shown":
-        judged = judge_ratio(row, None, comparison.quality) if asked else ""
-        return judged if judged == "quality not established" else "faster" if main.interval[0] >= 1 else "slower"
+        if asked and judge_ratio(row, None, comparison.quality) == "quality not established":
+            return "quality not established"
+        return "faster" if main.interval[0] >= 1 else "slower"
     return {"withheld": "worse quality", "equivalent": "equivalent"}.get(main.state, "inconclusive")
 
 
