@@ -3,8 +3,7 @@
 In scripts and notebooks: :func:`prove`, :func:`load`, :func:`open_trace`, :func:`diff_traces` (docs/python.md).
 """
 
-import sys
-from typing import TYPE_CHECKING, Any
+import sys  # and nothing else: a command imports this before it leaves the working folder, where a user's `typing.py` may lie
 
 if sys.platform == "win32":
     raise SystemExit("speedproof: Windows is not supported; run it in WSL 2, or on Linux")
@@ -24,6 +23,7 @@ _MODULES = {
     "SpeedproofError": "speedproof.util.errors",
 }
 
+TYPE_CHECKING = False  # for type checkers it is true
 if TYPE_CHECKING:  # `X as X` marks a name as exported
     from speedproof.library.analyzed_trace import AnalyzedTrace as AnalyzedTrace
     from speedproof.library.analyzed_trace import TraceDifference as TraceDifference
@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # `X as X` marks a name as exported
 else:
     __all__ = sorted(_MODULES)
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         """Load a name's module when the name is first used."""
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
