@@ -1,4 +1,4 @@
-"""The stable surface of the instrument: what workloads, scripts and notebooks may import, besides :mod:`speedproof.marks`.
+"""The stable surface of the instrument for workloads, besides :mod:`speedproof.marks`; scripts import :mod:`speedproof`.
 
 Everything else in the package may move or change its name in any release. Importing this module loads nothing: each name
 loads its own module when it is first used, since measured programs import it while they start.

@@ -6,7 +6,7 @@ from speedproof.results.experiment import PLAN_FILE, Plan
 from speedproof.results.files import read_record
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.order_seed import ORDER_FILE, draw_order_seed
-from speedproof.run.proof.proof import prove
+from speedproof.run.proof.proof import prove_request
 from speedproof.run.proof.request import check_request
 from speedproof.run.proof.snapshot import DIGESTS
 from speedproof.run.proof.status import Status
@@ -47,7 +47,7 @@ def test_a_proof_that_goes_on_has_the_order_that_its_plan_names(place, monkeypat
     monkeypatch.setattr(Status, "say", lambda status, line: said.append(line))
     plans = []
     for _ in range(2):
-        prove(request, place / "out", place, Status(quiet=True), lambda line: None)
+        prove_request(request, place / "out", place, Status(quiet=True), lambda line: None)
         plans.append(read_record(place / "out/results/experiments/experiment-1" / PLAN_FILE, Plan))
     assert plans[0] == plans[1] and plans[0].design == "blocks of four"
     shown = [line for line in said if "in an order drawn for this proof (seed " in line]

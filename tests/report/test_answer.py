@@ -84,6 +84,18 @@ def test_of_what_is_not_documented_the_faster_variant_is_named_first(tmp_path):
     assert answer(comparison)[0] == f"{BASELINE} trains an epoch 1.37× as fast as {FAST} on this machine."
 
 
+@pytest.mark.parametrize("epoch_s", [with_times(), with_times(baseline=1.08, fast=1.48)])
+def test_of_rates_alone_the_variant_with_the_higher_rate_is_the_faster_one(tmp_path, epoch_s):
+    comparison = compare(tmp_path, epoch_s=epoch_s)
+    comparison.claims.clear()
+    comparison.ratios[:] = [ratio for ratio in comparison.ratios if ratio.metric == "samples_per_s"]
+    fast, slow = (FAST, BASELINE) if dict(epoch_s)["fast"] < dict(epoch_s)["baseline"] else (BASELINE, FAST)
+    rate = "training samples a second"
+    assert answer(comparison)[0] == f"{fast} is, by the {rate}, 1.37× as fast as {slow} on this machine."
+    (row,) = draw_forest(find_main_ratios(comparison), comparison).rows
+    assert row.variants == [fast, " against ", slow]
+
+
 def test_beside_an_experiments_number_stands_what_that_experiment_says_of_a_claim(tmp_path):
     comparison = compare(tmp_path, experiments=2, rounds=4)
     claims = [claim for claim in comparison.claims if claim.ratio]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -150,14 +150,10 @@ class ProofOptions:
 
         Raises :class:`ConfigError` with all that is wrong.
         """
-        from speedproof.run.proof.request import REQUEST_SUFFIXES, check_options, read_request
+        from speedproof.run.proof.request import make_request
 
         taken = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
-        given: dict[str, Any] = {name: value for name, (value, default) in taken.items() if value not in (default, [])}
-        if len(self.commands) == 1 and self.commands[0].endswith(REQUEST_SUFFIXES):
-            del given["commands"]
-            return read_request(Path(self.commands[0]), given)
-        return check_options(given)
+        return make_request({name: value for name, (value, default) in taken.items() if value not in (default, [])})
 
 
 @commands.command(
@@ -189,7 +185,7 @@ def run_prove(
     with ending_as_proof(out, print_error if json else print_nothing):
         with Status(quiet) as status:
             status.go_on_with("starting")
-            from speedproof.run.proof.proof import prove as prove_request
+            from speedproof.run.proof.proof import prove_request
 
             verdict = prove_request(asked.read(), out, Path.cwd(), status, (lambda _: None) if json else say)
         if json:

@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -328,26 +328,8 @@ def _read_phases(given: list[str] | None) -> dict[str, str]:
     return phases
 
 
-@contextmanager
-def _as_trace(path: Path, out: Path) -> Iterator[Path]:
-    """Yield the folder of a trace; a profiler's file is converted for the time being, and errors name it.
+def _as_trace(path: Path, out: Path) -> AbstractContextManager[Path]:
+    """Return the folder of a trace; what nsys exports of a report is kept in `out`."""
+    from speedproof.profilers.convert import EXPORTS_FOLDER, trace_folder
 
-    What nsys exports of a report is kept in `out`. Of a finished experiment's run it must be what the experiment vouches for.
-    """
-    import tempfile
-
-    from speedproof.profilers.convert import EXPORTS_FOLDER, convert_input, is_input
-    from speedproof.results.evidence_archive import is_folder
-
-    if is_folder(path) and not is_input(path):
-        from speedproof.results.experiment import check_vouched
-
-        check_vouched(path)
-        yield path
-        return
-    with tempfile.TemporaryDirectory() as scratch:
-        convert_input(path, Path(scratch), exports=out / EXPORTS_FOLDER)
-        try:
-            yield Path(scratch)
-        except RecordError as error:
-            raise RecordError(str(error).replace(scratch, str(path))) from None
+    return trace_folder(path, out / EXPORTS_FOLDER)

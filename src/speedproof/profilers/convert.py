@@ -11,6 +11,8 @@ from speedproof.profilers.kineto import convert_chrome
 from speedproof.profilers.nsys import Capabilities, export_report, is_export, read_capabilities
 from speedproof.profilers.nsys_export import convert_export
 from speedproof.profilers.nsys_folder import is_export_folder
+from speedproof.results.evidence_archive import is_folder
+from speedproof.results.experiment import check_vouched
 from speedproof.results.trace_tables import TraceInfo
 from speedproof.util.errors import ProfilingError, RecordError
 
@@ -37,6 +39,24 @@ def list_inputs(folder: Path) -> list[Path]:
     exported = {path.with_suffix("") for path in found if path.suffix == ".sqlite"}
     kept = [path for path in found if path.suffix not in _REPORTS or path.with_suffix("") not in exported]
     return sorted(kept, key=lambda path: [(not word.isdigit(), int(word) if word.isdigit() else word) for word in _words(path)])
+
+
+@contextmanager
+def trace_folder(path: Path, exports: Path | None = None) -> Iterator[Path]:
+    """Yield the folder of a trace; a profiler's file is converted for the time being, and errors name it.
+
+    What nsys exports of a report is kept in `exports`. A finished experiment's run must be what the experiment vouches for.
+    """
+    if is_folder(path) and not is_input(path):
+        check_vouched(path)
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        convert_input(path, Path(scratch), exports=exports)
+        try:
+            yield Path(scratch)
+        except RecordError as error:
+            raise RecordError(str(error).replace(scratch, str(path))) from None
 
 
 def convert_input(path: Path, folder: Path, nsys: str = "nsys", exports: Path | None = None) -> TraceInfo:

@@ -63,7 +63,8 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
     value = value if centre >= 1 else format_ratio(*orient(row, not main.turned))[0]
     if not is_of_times(row):
         open_yet = _OPENINGS.get(main.state, [])
-        return [*open_yet, slow, f" has {value} the {comparison.title_of(row.metric)} of ", fast, f"{here}."]
+        more, less = (slow, fast) if comparison.metrics[row.metric].better == "lower" else (fast, slow)
+        return [*open_yet, more, f" has {value} the {comparison.title_of(row.metric)} of ", less, f"{here}."]
     does, work = _describe_doing(row, comparison), _describe_work(row, comparison, names[0], main.turned == (centre >= 1))
     match main.state:
         case "shown" if centre < 1:  # what is documented keeps its way round

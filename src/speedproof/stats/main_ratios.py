@@ -9,6 +9,7 @@ from typing import Literal
 from speedproof.results.claim_results import ClaimResult, DocumentedRatio
 from speedproof.results.comparison import Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
 from speedproof.stats.estimates import LEAST_PAIRS
+from speedproof.stats.metrics import METRICS
 
 MainRow = Ratio | ContainerCost | Scaling | NoiseFloor
 State = Literal["shown", "equivalent", "inconclusive", "withheld", "contested", "no verdict", "one pair"]
@@ -44,8 +45,8 @@ class MainRatio:
         """Return the names of the variant that the ratio is of, the faster one where it is above 1, and of the other."""
         if not isinstance(self.row, Ratio):
             raise TypeError("no ratio of two variants")
-        names = (self.row.candidate, self.row.reference)
-        return (names[1], names[0]) if self.turned else names
+        first, second = self.row.reference, self.row.candidate
+        return (second, first) if METRICS[self.row.metric].lower_is_better != self.turned else (first, second)
 
 
 def orient(row: MainRow, turned: bool = False) -> tuple[float, float | None, float | None]:

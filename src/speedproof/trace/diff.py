@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 from speedproof.results.difference import DIFFERENCE_FILE, Difference, KernelTerm, Term
 from speedproof.results.files import write_sealed
@@ -17,6 +18,8 @@ from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import RecordError
 from speedproof.util.units import NS_PER_S
 
+_Trace = TypeVar("_Trace")  # what `analyze` takes: a trace's folder, or whatever knows one
+
 
 def compare_traces(a: Path, b: Path, epoch: str | None = None, samples: tuple[float, float] | None = None) -> Difference:
     """Say why an epoch of trace `b` takes longer or shorter than one of trace `a`; see :func:`compare_summaries`."""
@@ -24,7 +27,7 @@ def compare_traces(a: Path, b: Path, epoch: str | None = None, samples: tuple[fl
 
 
 def analyze_pair(
-    a: Path, b: Path, analyze: Callable[..., Summary], processes: tuple[int | None, int | None] = (None, None)
+    a: _Trace, b: _Trace, analyze: Callable[..., Summary], processes: tuple[int | None, int | None] = (None, None)
 ) -> tuple[Summary, Summary]:
     """Summarise two traces; of several processes in `b` the one that does what that of `a` does, where none is chosen."""
     one, other = (analyze(trace, process=process) for trace, process in zip((a, b), processes, strict=True))

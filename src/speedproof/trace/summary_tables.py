@@ -1,7 +1,7 @@
 """A summary's tables as files: every list of `summary.json`, under its key, as CSV or Parquet."""
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -39,9 +39,13 @@ def list_tables(summary: Summary) -> Iterator[tuple[str, pa.Table]]:
     for name, field in type(summary).model_fields.items():
         members = get_args(field.annotation)
         if get_origin(field.annotation) is list and issubclass(members[0], BaseModel):
-            columns = {key: _type_of(column.annotation) for key, column in members[0].model_fields.items()}
-            rows = [row.model_dump() for row in getattr(summary, name)]
-            yield name, pa.Table.from_pylist(rows, pa.schema(columns))
+            yield name, tabulate_rows(getattr(summary, name), members[0])
+
+
+def tabulate_rows(rows: Sequence[BaseModel], model: type[BaseModel]) -> pa.Table:
+    """Return rows as a table with the columns of their model, of the types that it has for them."""
+    columns = {key: _type_of(column.annotation) for key, column in model.model_fields.items()}
+    return pa.Table.from_pylist([row.model_dump() for row in rows], pa.schema(columns))
 
 
 def _type_of(annotation: Any) -> pa.DataType:

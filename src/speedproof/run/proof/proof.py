@@ -88,7 +88,7 @@ _START = {
 }
 
 
-def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: Say) -> Verdict:
+def prove_request(request: ProofRequest, out: Path, source: Path, status: Status, tell: Say) -> Verdict:
     """Prove a request in the folder `out`, of commands that run in copies of the folder `source`.
 
     What is planned and how it stands goes to `status`, the end's sentence and table to `tell`. What an interrupted call

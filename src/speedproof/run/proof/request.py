@@ -364,6 +364,17 @@ def _list_problems(error: ValidationError, name: NameKey) -> str:
     return "; ".join(dict.fromkeys(found))
 
 
+def make_request(values: dict[str, Any]) -> ProofRequest:
+    """Return a checked request of options: if their one command is a file of `init`, that, with the others laid over it.
+
+    Raises :class:`ConfigError` with all that is wrong.
+    """
+    commands = values["commands"]
+    if len(commands) == 1 and commands[0].endswith(REQUEST_SUFFIXES):
+        return read_request(Path(commands[0]), {name: value for name, value in values.items() if name != "commands"})
+    return check_options(values)
+
+
 def read_request(path: Path, over: Mapping[str, Any] = MappingProxyType({})) -> ProofRequest:
     """Read what `speedproof init` wrote, with the options `over` laid over it, those of a job one by one."""
     values = read_yaml(path)

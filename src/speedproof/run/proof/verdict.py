@@ -180,7 +180,7 @@ def _judge_one(
     own_quality, other_quality = _read_qualities(ratio, quality, name)
     learns = "" if quality is None else _describe_quality(ratio, claim, quality, comparison.quality, outcome, of, name)
     hidden = is_hidden_by_digits(ratio, claim, comparison.quality)
-    objections = _list_objections(ratio, commands_by_name)
+    objections = judge_objections(ratio, commands_by_name)
     here = f"{name_here(ratio)}{describe_unequal_epochs(ratio, name)}"
     needed = None if ratio.contested else _describe_needed(ratio, comparison, request, outcome)
     more = _describe_hidden(ratio) if hidden else needed
@@ -207,7 +207,8 @@ def _name_source(request: ProofRequest) -> Literal["observed", "reported"]:
     return "observed" if request.quality_command else "reported"
 
 
-def _list_objections(ratio: Ratio, commands: Mapping[str, str]) -> list[JudgedObjection]:
+def judge_objections(ratio: Ratio, commands: Mapping[str, str]) -> list[JudgedObjection]:
+    """Return what speaks against a ratio, in words, too; `commands` are the variants' commands or titles by name."""
     return [
         JudgedObjection(
             **one.model_dump(exclude={"variant"}),

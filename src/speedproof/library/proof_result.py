@@ -1,0 +1,233 @@
+"""What was found of commands or variants, as an object: of a proof that just ended, of its folder, or of a record."""
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from speedproof.library.guest import as_guest
+from speedproof.library.html_table import write_html
+from speedproof.library.ratio_frame import tabulate_levels
+from speedproof.report.answer import describe_answer, describe_main, describe_sureness
+from speedproof.report.document import PAGE_FILE
+from speedproof.report.forest import describe_state, judge_claimed
+from speedproof.report.terminal import Listing
+from speedproof.results.asked import Asked, read_asked
+from speedproof.results.comparison import Comparison, ContainerCost, Ratio, Scaling
+from speedproof.results.folder import read_current_comparison
+from speedproof.results.run_record import Mode
+from speedproof.run.archive.rebuild import rebuild_report
+from speedproof.run.proof.find import RESULTS, VERDICT_FILE, check_finished, read_verdict
+from speedproof.run.proof.verdict import JudgedObjection, Verdict, judge_objections
+from speedproof.run.staleness import check_current
+from speedproof.stats.main_ratios import MainRatio, find_main_ratios
+from speedproof.stats.proof_claim import judge_ratio
+from speedproof.util.errors import RecordError, SpeedproofError
+from speedproof.util.numbers import format_ratio
+
+_NOTHING = "nothing to compare"
+
+
+@dataclass(frozen=True)
+class CandidateResult:
+    """What was found of one candidate against its reference."""
+
+    name: str  # its command, or the variant's title
+    reference: str
+    metric: str
+    ratio: float | None  # how many times as fast it is as the reference; in a container: as long; None: not measured
+    interval: tuple[float, float] | None  # 95 %; None: too few pairs
+    pairs: int
+    outcome: str
+    sentence: str
+    objections: list[JudgedObjection]
+
+
+@dataclass(frozen=True, repr=False)
+class ProofResult:
+    """What a proof or a record found. A notebook shows it as its sentence and a table.
+
+    >>> result = speedproof.load("records/2026-11-25-h200-turbo-epoch")
+    >>> result.outcome
+    'faster'
+    >>> round(result.ratio, 1)
+    31.5
+    >>> [one.metric for one in result.candidates]
+    ['training_epoch_s', 'validation_epoch_s']
+    """
+
+    outcome: str  # of several commands the worst, as in the exit status of `speedproof prove`
+    sentence: str
+    candidates: list[CandidateResult]  # of a proof each command but the first; of a record its main ratios, in their order
+    folder: Path  # the proof or the record
+    _results: Path
+    _comparison: Comparison
+    _of_proof: bool
+
+    @property
+    def ratio(self) -> float | None:
+        """Return how many times as fast the candidate is as the reference; None if that was not measured."""
+        return self._main.ratio if self._main else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Return the ratio's 95 % interval; None if there are too few pairs for one."""
+        return self._main.interval if self._main else None
+
+    @property
+    def objections(self) -> list[JudgedObjection]:
+        """Return what speaks against the ratio: each has a `kind`, a `sentence`, and whether it `blocks` the outcome."""
+        return self._main.objections if self._main else []
+
+    def to_frame(self, mode: Mode = "timed") -> pd.DataFrame:
+        """Return a row for each variant and metric, in the metric's `unit`, with the ratio to the first variant.
+
+        >>> frame = speedproof.load("records/2026-11-25-h200-turbo-epoch").to_frame()
+        >>> frame.query("metric == 'training_epoch_s'")[["variant", "unit", "centre"]].round(4)
+                    variant unit  centre
+        0  Fast (profiling)    s  1.1886
+        1             Turbo    s  0.0377
+        """
+        with as_guest():
+            return tabulate_levels(self._comparison, mode)
+
+    def report(self, path: str | Path) -> Path:
+        """Write the report's page, one HTML file with its figures and timeline, and return its path.
+
+        >>> speedproof.load("results/proof").report("mine.html").name
+        'mine.html'
+        """
+        with as_guest():
+            check_current(self._results)
+            if read_current_comparison(self._results) != self._comparison:
+                raise RecordError(f"{self.folder}: holds other results by now; load it again, or give each proof an `out`")
+            page = Path(path)
+            with tempfile.TemporaryDirectory() as scratch:
+                rebuild_report(self._results, Path(scratch))
+                shutil.copyfile(Path(scratch, PAGE_FILE), page)
+        return page
+
+    @property
+    def _main(self) -> CandidateResult | None:
+        """Return the candidate that the ratio is of; of several commands each has its own."""
+        if self._of_proof and len(self.candidates) > 1:
+            raise SpeedproofError(f"{len(self.candidates)} candidates have a ratio each; read it of one of `.candidates`")
+        return self.candidates[0] if self.candidates else None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.sentence}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [one.name, one.reference, one.metric, *_format_interval(one), str(one.pairs), one.outcome]
+            for one in self.candidates
+        ]
+        columns = ["candidate", "reference", "metric", ">ratio", ">95 % interval", ">pairs", "outcome"]
+        return write_html([self.sentence], Listing("", columns, rows))
+
+
+def load(folder: str | Path) -> ProofResult:
+    """Return what was found in a folder: that of a proof (`results/proof`), any results folder, or a record.
+
+    >>> print(speedproof.load("records/2026-11-25-h200-turbo-epoch").sentence)  # doctest: +ELLIPSIS
+    Turbo trains an epoch 31.5× as fast as Fast (profiling)... 95 % interval 31.1–32.0×, ...
+
+    Raises:
+        SpeedproofError: there are no results, they are damaged, or they changed since they were compared
+    """
+    with as_guest():
+        place = Path(folder).absolute()
+        if place.name == RESULTS and (place.parent / VERDICT_FILE).is_file():
+            place = place.parent
+        check_finished(place)
+        verdict = read_verdict(place)
+        return _describe_record(place) if verdict is None else describe_proof(verdict, place)
+
+
+def describe_proof(verdict: Verdict, folder: Path) -> ProofResult:
+    """Return a proof's result, of its verdict and of the folder that holds it."""
+    candidates = [
+        CandidateResult(
+            name=one.command,
+            reference=one.against,
+            metric=verdict.metric,
+            ratio=one.ratio,
+            interval=_pair(one.low, one.high),
+            pairs=one.pairs,
+            outcome=one.outcome,
+            sentence=one.sentence,
+            objections=one.objections,
+        )
+        for one in verdict.candidates
+    ]
+    results = folder.absolute() / RESULTS
+    comparison = read_current_comparison(results)
+    return ProofResult(verdict.outcome, " ".join(verdict.sentences), candidates, results.parent, results, comparison, True)
+
+
+def _describe_record(folder: Path) -> ProofResult:
+    """Return what a results folder or a record says: its main ratios, as its report has them."""
+    comparison = read_current_comparison(folder)
+    asked = read_asked(folder)
+    candidates = [_describe_ratio(main, comparison, asked) for main in find_main_ratios(comparison)]
+    outcome = candidates[0].outcome if candidates else _NOTHING
+    return ProofResult(outcome, " ".join(describe_answer(comparison)), candidates, folder, folder, comparison, False)
+
+
+def _describe_ratio(main: MainRatio, comparison: Comparison, asked: Asked | None) -> CandidateResult:
+    row = main.row
+    name, reference = _name_sides(main, comparison)
+    centre, low, high = main.interval
+    return CandidateResult(
+        name=name,
+        reference=reference,
+        metric=getattr(row, "metric", "scaling efficiency"),
+        ratio=centre,
+        interval=_pair(low, high),
+        pairs=row.pairs,
+        outcome=_judge_main(main, comparison, asked),
+        sentence=f"{''.join(describe_main(main, comparison))} {describe_sureness(main, comparison)}",
+        objections=judge_objections(row, comparison.variants) if isinstance(row, Ratio) else [],
+    )
+
+
+def _name_sides(main: MainRatio, comparison: Comparison) -> tuple[str, str]:
+    """Return the titles of the variant that a main ratio speaks for and of the one that it is compared with."""
+    row = main.row
+    match row:
+        case Scaling():
+            return row.larger_title, row.smaller_title
+        case Ratio():
+            name, reference = main.variants
+            return comparison.variants[name], comparison.variants[reference]
+        case ContainerCost():
+            return row.title, f"{row.title}, outside the container"
+        case _:
+            raise TypeError("a noise floor is no finding")
+
+
+def _judge_main(main: MainRatio, comparison: Comparison, asked: Asked | None) -> str:
+    """Return the outcome of a main ratio in the words of `prove`; of what compares no two variants in those of the report."""
+    row = main.row
+    if not isinstance(row, Ratio):
+        return describe_state(main).text
+    if (claimed := judge_claimed(row, asked, comparison.quality)) is not None:
+        return claimed[1]
+    if main.state == "shown":
+        if asked and judge_ratio(row, None, comparison.quality) == "quality not established":
+            return "quality not established"
+        return "faster" if main.interval[0] >= 1 else "slower"
+    return {"withheld": "worse quality", "equivalent": "equivalent"}.get(main.state, "inconclusive")
+
+
+def _pair(low: float | None, high: float | None) -> tuple[float, float] | None:
+    return None if low is None or high is None else (low, high)
+
+
+def _format_interval(one: CandidateResult) -> list[str]:
+    """Return a ratio and its interval for a table."""
+    low, high = one.interval or (None, None)
+    ratio, interval = format_ratio(one.ratio, low, high)
+    return [ratio, "" if one.interval is None else interval]
