@@ -228,7 +228,11 @@ def main() -> None:
         return f"{row.deviation:.0%}, {row.experiments}"
 
     _print_table(
-        "**No difference here**, one experiment: falsely claimed.", "pairs", here, pairs, lambda row: f"{row.claimed:.1%}"
+        "**No difference here**, one experiment: intervals that exclude 1.",
+        "pairs",
+        here,
+        pairs,
+        lambda row: f"{row.claimed:.1%}",
     )
     _print_table("**10 % faster here**, one experiment: found.", "pairs", found, pairs, lambda row: f"{row.claimed:.1%}")
     _print_table(
@@ -236,7 +240,7 @@ def main() -> None:
         "machines vary by", single, lambda row: f"{row.deviation:.0%}", lambda row: f"{row.coverage:.1%} / {row.claimed:.1%}",
     )  # fmt: skip
     _print_table(
-        "**No difference on this model of GPU**, four pairs a machine: falsely claimed.",
+        "**No difference on this model of GPU**, four pairs per machine: intervals that exclude 1.",
         "machines vary by, number", model, machines, lambda row: f"{row.claimed:.1%}",
     )  # fmt: skip
     _print_table(

@@ -39,7 +39,7 @@ def test_a_reference_that_another_commands_file_slows_is_inconclusive(home, need
     status, (objection,), plan = prove("sh reads.sh 0.1 0.7", "sh leaves.sh 0.1 slow")
     assert (status, objection["kind"], objection["blocks"], objection["names"][0]) == (2, "slowed", True, "~/.config/slow")
     assert objection["values"]["timed_process_s"] > 0.4 > objection["values"]["without_process_s"]
-    assert "s in one more run, without ~/.config/slow, which the other left" in plan
+    assert "s in one more run, without ~/.config/slow, which appeared while the other ran" in plan
     assert (home / ".config/slow").exists()
 
 
@@ -50,7 +50,7 @@ def test_a_file_that_slows_nobody_is_no_reason(home, needs_isolation):
 
 def test_what_a_command_left_after_the_other_was_warmed_up_is_hidden_from_itself_alone(home, needs_isolation):
     _, _, plan = prove("sh leaves.sh 0.05 own", "sleep 0.05")
-    assert "without ~/.config/own, which it left" in plan and "which the other left" not in plan
+    assert "without ~/.config/own, which appeared while it ran" in plan and "which appeared while the other ran" not in plan
 
 
 def test_what_was_there_before_cannot_be_hidden_and_is_named(home):
@@ -70,7 +70,7 @@ def test_where_programs_cannot_be_isolated_the_plan_says_so(home, monkeypatch):
     monkeypatch.setattr(warm_up, "explain_no_isolation", lambda: "no namespaces")
     status, objections, plan = prove("sh reads.sh 0.1 0.7", "sh leaves.sh 0.1 slow")
     assert (status, objections) == (0, [])
-    assert "not run without ~/.config/slow, which the other left: --isolate does not work here (no namespaces)" in plan
+    assert "not run without ~/.config/slow, which appeared while the other ran: --isolate does not work here (no na" in plan
 
 
 def test_an_isolated_proof_leaves_nothing_to_run_without(home, needs_isolation):

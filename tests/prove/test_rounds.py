@@ -69,7 +69,8 @@ def test_a_proof_that_is_repeated_beside_others_counts_them(folder):
     first, _ = prove(*commands, "--rounds", "4", out="proofs/first")
     again, _ = prove(*commands, "--rounds", "4", out="proofs/first")
     second, _ = prove(*commands, "--rounds", "4", out="proofs/second")
-    assert [first["attempt"], again["attempt"], second["attempt"]] == [1, 1, 2]
+    later, _ = prove(*commands, "--rounds", "4", out="proofs/first")
+    assert [one["attempt"] for one in (first, again, second, later)] == [1, 1, 2, 1]
     told = CliRunner().invoke(app, ["verdict", "--from", "proofs/second"])
     assert "Second proof of these commands here." in " ".join(told.stdout.split())
     results = folder / "proofs/second/results"

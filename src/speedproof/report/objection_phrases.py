@@ -210,19 +210,20 @@ def _slowed(one: Objection, whose: str) -> str:
     what = "epoch" if "timed_epoch_s" in one.values else "process"
     with_s, without_s = _format_values(one, "s", f"timed_{what}_s", f"without_{what}_s")
     took = f"an epoch of {whose} takes" if what == "epoch" else f"{whose} takes"
-    left = f"{took} {with_s} with {_list_names(one.names)}, which another command leaves, and {without_s} without"
+    left = f"{took} {with_s} with {_list_names(one.names)}, which appeared while another command ran, and {without_s} without"
     return f"{left}; delete that first, then prove again with --isolate"
 
 
 def _may_be_slowed(one: Objection, whose: str) -> str:
-    return f"{whose} was only run with {_list_names(one.names)} as another command left it; --isolate drops such changes"
+    names = _list_names(one.names)
+    return f"{whose} was only run with {names} as it was after another command ran; --isolate drops such changes"
 
 
 def _helped(one: Objection, whose: str) -> str:
     what = "epoch" if "timed_epoch_s" in one.values else "process"
     with_s, without_s = _format_values(one, "s", f"timed_{what}_s", f"without_{what}_s")
     took = f"an epoch of {whose} takes" if what == "epoch" else f"{whose} takes"
-    left = f"{took} {with_s} with {_list_names(one.names)}, which earlier runs left, and {without_s} without"
+    left = f"{took} {with_s} with {_list_names(one.names)}, which appeared during earlier runs, and {without_s} without"
     return f"{left}; delete that first, then prove again with --isolate"
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from speedproof.results.experiment import RUNS_FOLDER, read_experiment
@@ -11,23 +12,34 @@ from speedproof.results.folder import list_experiments
 from speedproof.results.run_record import read_run
 
 ATTEMPTS_FILE = "attempts.jsonl"  # in a proof's folder, a line for each proof that ended in it
-Attempt = tuple[str, str]  # digest of the commands, and when the first run began
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One proof: a digest of its commands, when its first run began, and the how-manieth of these commands it was."""
+
+    commands: str
+    began: str
+    number: int | None = None  # not noted by earlier versions
 
 
 def note_attempt(out: Path, results: Path, commands: Sequence[str]) -> int:
     """Note the proof in `out`, and return the how-manieth of the same commands it is, of those in it and beside it.
 
-    A proof that goes on, or is asked again of the same runs, is the same one.
+    A proof that goes on, or is asked again of the same runs, is the same one, and keeps its number.
     """
     experiment = list_experiments(results)[0]
     began = read_run(experiment / RUNS_FOLDER / read_experiment(experiment).runs[0]).started
-    own = (digest_of(sorted(set(commands))), began)
+    own = digest_of(sorted(set(commands)))
     kept = list(_read_attempts(out / ATTEMPTS_FILE))
-    if own not in kept:
-        lines = [json.dumps({"commands": commands, "began": began}) for commands, began in [*kept, own]]
-        write_text(out / ATTEMPTS_FILE, "\n".join([*lines, ""]))
-    beside = [attempt for path in out.absolute().parent.glob(f"*/{ATTEMPTS_FILE}") for attempt in _read_attempts(path)]
-    return len({own, *(attempt for attempt in beside if attempt[0] == own[0])})
+    for one in kept:
+        if one.began == began and one.number is not None:
+            return one.number
+    beside = [one for path in out.absolute().parent.glob(f"*/{ATTEMPTS_FILE}") for one in _read_attempts(path)]
+    number = len({began, *(one.began for one in beside if one.commands == own)})
+    lines = [json.dumps(asdict(one)) for one in [*kept, Attempt(own, began, number)]]
+    write_text(out / ATTEMPTS_FILE, "\n".join([*lines, ""]))
+    return number
 
 
 def _read_attempts(path: Path) -> Iterator[Attempt]:
@@ -36,4 +48,4 @@ def _read_attempts(path: Path) -> Iterator[Attempt]:
         for line in path.read_text(encoding="utf-8").splitlines():
             with suppress(ValueError, KeyError, TypeError):
                 found = json.loads(line)
-                yield str(found["commands"]), str(found["began"])
+                yield Attempt(str(found["commands"]), str(found["began"]), found.get("number"))

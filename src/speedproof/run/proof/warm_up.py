@@ -266,8 +266,8 @@ def _run_without_left(
         found[name] = one = _Without(not_hidden=left.not_hidden)
         for hidden in left.hidden:
             names = list(hidden.paths)
-            leaver = "it" if hidden.own else "the other" if len(warmed) == 2 else "others"
-            without = f"without {list_briefly(names)}, which {leaver} left"
+            ran = "it" if hidden.own else "the other" if len(warmed) == 2 else "others"
+            without = f"without {list_briefly(names)}, which appeared while {ran} ran"
             why = _explain_no_hiding(setting.request)
             if not why:
                 begin(f"warm-up: {name.upper()} running once more, {without}")

@@ -147,7 +147,8 @@ def describe_measured(
         for name, command in commands.items()
     }
     folder = Path(os.path.normpath((out / PROGRAMS).absolute()))
-    title = "quality" if request.quality_command else "reported quality"
+    questioned = request.loss_name if request.better != "lower" else None
+    title = f"{'' if request.quality_command else 'reported '}{f'{questioned} (higher is better)' if questioned else 'quality'}"
     quality = {"name": "quality", "title": title, "better": request.better or "higher", "margin": request.margin}
     declared = {
         "title": "Proof",
