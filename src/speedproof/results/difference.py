@@ -16,54 +16,47 @@ class _Row(BaseModel):
 
 
 class Term(_Row):
-    """One reason why an epoch of `b` takes longer, or shorter, than one of `a`. Negative: `b` takes less."""
+    """A reason why an iteration of `b` takes longer than one of `a`. Negative: `b` takes less."""
 
-    kind: Literal["gpu", "idle", "cpu"] = Field(
-        description="gpu: kernels that a phase caused; idle: no kernel ran, for a cause; cpu: a phase, where there is no GPU"
-    )
-    part: EpochPart = Field(description="Of the epochs")
-    name: str = Field(description="The phase, or the cause")
-    a_s: float = Field(description="Seconds an epoch in a")
-    b_s: float = Field(description="Seconds an epoch in b")
+    kind: Literal["gpu", "idle", "cpu"] = Field(description="gpu: kernels; idle: a cause; cpu: a phase, without a GPU")
+    part: EpochPart = Field(description="Part of the iteration")
+    name: str = Field(description="As in the account")
+    a_s: float = Field(description="Seconds per iteration of a")
+    b_s: float = Field(description="Seconds per iteration of b")
     seconds_per_epoch: float = Field(description="b_s - a_s")
-    seconds_per_sample: float | None = Field(description="The same per training sample; null where their number is unknown")
+    seconds_per_sample: float | None = Field(description="The same per training sample; null: unknown")
 
 
 class KernelTerm(_Row):
-    """A group of kernels in both traces: calls at the same time count each, so these do not add up to the difference."""
+    """A group of kernels in both traces. Calls at the same time count each."""
 
-    group: str = Field(description="Readable, derived from the kernels' names")
-    a_s: float = Field(description="Sum of its calls' durations in a, on all GPUs, seconds an epoch")
-    b_s: float = Field(description="The same in b")
+    group: str = Field(description="Readable, derived from the names")
+    a_s: float = Field(description="Sum of its calls' lengths on all GPUs, per iteration of a")
+    b_s: float = Field(description="The same for b")
     seconds_per_epoch: float = Field(description="b_s - a_s")
 
 
 class Difference(_Row):
-    """`difference.json`: total_s = sum of the terms' seconds_per_epoch + residual_s.
+    """total_s = sum of the terms' seconds_per_epoch + residual_s."""
 
-    Each variant is an epoch with validation at its share: the mean training part of its epochs without a first one that warms
-    up (:attr:`speedproof.results.summary.Summary.steady_epochs`), and the mean validation part of those of them that
-    validate, times the share of epochs that do.
-    """
-
-    schema_version: Literal[1] = Field(1, description="Of this file's form")
-    unit: IterationUnit = Field("epoch", description="The word for what is compared, which the rest calls an epoch")
-    notes: list[str] = Field([], description="What a reader must know before trusting the numbers")
-    a: str = Field(description="The one trace")
-    b: str = Field(description="The other, which is compared with it")
-    epochs_a: int = Field(description="How many epochs of a count")
-    epochs_b: int = Field(description="How many epochs of b count")
-    samples_a: float | None = Field(description="Training samples in an epoch of a; null where unknown")
-    samples_b: float | None = Field(description="Training samples in an epoch of b; null where unknown")
-    epoch_a_s: float = Field(description="Length of an epoch of a, validation at its share")
-    epoch_b_s: float = Field(description="Length of an epoch of b, validation at its share")
-    terms: list[Term] = Field(description="The largest first, by size and not by sign")
-    kernels: list[KernelTerm] = Field([], description="Kernels by group, the largest change first")
-    residual_s: float = Field(description="The part of the difference that no rule explains, seconds an epoch")
+    schema_version: Literal[1] = Field(1, description="Version of this format")
+    unit: IterationUnit = Field("epoch", description="Word for what is compared")
+    notes: list[str] = Field([], description="What to know before trusting the numbers")
+    a: str = Field(description="The first trace")
+    b: str = Field(description="The second trace")
+    epochs_a: int = Field(description="Counted iterations of a")
+    epochs_b: int = Field(description="Counted iterations of b")
+    samples_a: float | None = Field(description="Training samples per iteration of a; null: unknown")
+    samples_b: float | None = Field(description="The same for b")
+    epoch_a_s: float = Field(description="Length of an iteration of a, validation at its share")
+    epoch_b_s: float = Field(description="The same for b")
+    terms: list[Term] = Field(description="Largest change first, whatever its sign")
+    kernels: list[KernelTerm] = Field([], description="By group, largest change first")
+    residual_s: float = Field(description="The part that no rule explains, per iteration")
     total_s: float = Field(description="epoch_b_s - epoch_a_s")
-    residual_per_sample_s: float | None = Field(description="The same per training sample; null where unknown")
-    total_per_sample_s: float | None = Field(description="The whole difference per training sample; null where unknown")
-    seal: str | None = Field(None, description="Digest of all other fields; versions before have none")
+    residual_per_sample_s: float | None = Field(description="Residual per training sample; null: unknown")
+    total_per_sample_s: float | None = Field(description="Total per training sample; null: unknown")
+    seal: str | None = Field(None, description="Checksum of all other fields; null: old file")
 
 
 def read_difference(folder: Path) -> Difference:

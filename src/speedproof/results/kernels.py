@@ -18,49 +18,48 @@ class _Row(BaseModel):
 
 
 class Use(_Row):
-    """What some kernels take, in the whole trace, all processes and GPUs: calls at the same time count each."""
+    """Some kernels in the whole trace, all processes and GPUs. Calls at the same time count each."""
 
-    calls: int = Field(description="How often they ran")
-    gpu_s: float = Field(description="Sum of their durations")
-    gpu_share: float = Field(description="Of all kernels' gpu_s, 0 to 1")
-    cpu_s: float | None = Field(description="Sum of the durations of the calls that launched them; null where none is known")
+    calls: int = Field(description="Number")
+    gpu_s: float = Field(description="Sum of their lengths")
+    gpu_share: float = Field(description="Share of all kernels' gpu_s")
+    cpu_s: float | None = Field(description="Length of their launching calls; null: unknown")
     tensor_core_share: float | None = Field(
-        description="Of gpu_s, what kernels take that use tensor cores; null where no name tells"
+        description="Share of gpu_s in kernels that use tensor cores; null: no name shows it"
     )
 
 
 class KernelUse(Use):
-    """One kernel."""
+    """Use of one kernel."""
 
     name: str = Field(description="As the profiler gives it")
     group: str = Field(description="Readable, derived from the name")
 
 
 class GroupUse(Use):
-    """Kernels of one group."""
+    """Use of one group."""
 
-    group: str = Field(description="Readable, derived from the kernels' names")
-    kernels: int = Field(description="How many different ones")
+    group: str = Field(description="Readable, derived from the names")
+    kernels: int = Field(description="Number of different kernels")
 
 
 class KernelsSummary(_Row):
-    """`kernels.json`."""
+    """What the GPU ran."""
 
-    schema_version: Literal[2] = Field(2, description="Of this file's form")
-    total: Use = Field(description="Of all kernels")
+    schema_version: Literal[2] = Field(2, description="Version of this format")
+    total: Use = Field(description="Use of all kernels")
     tensor_cores_by: Literal["names", "names, samples"] = Field(
         "names",
-        description="What tells of tensor cores: of a kernel its name, since no counter is of one; of the whole samples, too",
+        description="What shows tensor cores: names; for tensor_cores_active, samples",
     )
     tensor_cores_active: float | None = Field(
         None,
-        description="Share of the tensor cores' time at work in the iterations that count, 0 to 1, sampled; mean of GPUs; "
-        "null where nothing sampled it. It is of all time, and of no kernel",
+        description="Sampled share of counted iterations with tensor cores active, idle time too, mean of GPUs; null: none",
     )
-    unknown_share: float = Field(description="Of total.gpu_s, the share of kernels whose names say nothing of tensor cores")
-    groups: list[GroupUse] = Field(description="The costliest first")
-    kernels: list[KernelUse] = Field(description="The costliest first")
-    seal: str | None = Field(None, description="Digest of all other fields")
+    unknown_share: float = Field(description="Share of total.gpu_s in kernels whose names do not show tensor cores either way")
+    groups: list[GroupUse] = Field(description="Costliest first")
+    kernels: list[KernelUse] = Field(description="Costliest first")
+    seal: str | None = Field(None, description="Checksum of all other fields")
 
 
 def summarize_kernels(kernels: list[Kernel], metrics: Sequence[SampledMetric] = ()) -> KernelsSummary:

@@ -35,30 +35,27 @@ class _Row(BaseModel):
 
 
 class Process(_Row):
-    """One process of the trace. One of them is summarised: its loop, and the GPUs that it used."""
+    """A process of the trace. The summary describes one: its loop and GPUs."""
 
-    process: int = Field(
-        description="The trace's own small number for it, in order of appearance, not the system's; -1: unknown"
-    )
-    summarized: bool = Field(description="Whether epochs, phases, idle gaps and the rest are this process'")
+    process: int = Field(description="Number by order of appearance, not the system's; -1: unknown")
+    summarized: bool = Field(description="Whether the summary describes it")
     devices: list[int] = Field(description="Numbers of the GPUs that it used")
-    gpu_busy_s: float = Field(description="Sum over its GPUs of the union of its kernels and copies, in the whole trace")
-    gpu_share: float = Field(description="Of all processes' gpu_busy_s, 0 to 1")
+    gpu_busy_s: float = Field(description="Time with a kernel or copy in the whole trace, summed over its GPUs")
+    gpu_share: float = Field(description="Share of all processes' gpu_busy_s")
 
 
 class Found(_Row):
-    """What the iterations are, which the rest calls epochs, and how they were found."""
+    """What an iteration is, and how it was found."""
 
-    unit: IterationUnit = Field(description="The word for one of them; stretch: the whole trace, in which nothing repeats")
+    unit: IterationUnit = Field(description="Word for an iteration; stretch: the whole trace")
     by: Literal["ranges", "repetition", "choice", "nothing"] = Field(
-        description="Told from ranges, from kernels that repeat; choice: the user took the whole; nothing repeats"
+        description="ranges; repetition: of kernels; choice: --whole; nothing: nothing repeats"
     )
-    name: str = Field(description="Of their ranges; numbers in it read #")
+    name: str = Field(description="Name of its ranges, numbers as #")
     coverage: float = Field(
-        description="Share of the time from the first range to the last that ranges cover; below 0.9 an iteration lasts "
-        "from the start of one to that of the next"
+        description="Share of the time from first to last that ranges cover; for repetition, of the launches"
     )
-    left_out: int = Field(description="How many were seen and do not count: no end, far too long, or recorded in part")
+    left_out: int = Field(description="Iterations that do not count: without an end, too long, different, or recorded in part")
 
     @property
     def one(self) -> str:
@@ -72,175 +69,159 @@ class Found(_Row):
 
 
 class Candidate(_Row):
-    """Ranges of the loop's thread that repeat: what --epoch could choose."""
+    """Ranges that repeat on the loop's thread; `--epoch` can choose them."""
 
-    name: str = Field(description="Numbers in it read #")
-    count: int = Field(description="How many, one after the other")
-    mean_s: float = Field(description="How long one lasts")
-    coverage: float = Field(description="Share of the time from the first to the last that they cover")
+    name: str = Field(description="Name, numbers as #")
+    count: int = Field(description="Number of them, without nested ones")
+    mean_s: float = Field(description="Mean length")
+    coverage: float = Field(description="Share of the time from first to last that they cover")
 
 
 class Epoch(_Row):
-    """One epoch, or whatever the iterations are: cut into its training and its validation part."""
+    """An iteration, cut into a training and a validation part."""
 
     index: int = Field(description="Counts from 1")
-    start_ns: int = Field(description="On the trace's clock, whose zero is the trace's first event")
-    end_ns: int = Field(description="On the same clock")
+    start_ns: int = Field(description="Start, from the trace's first event")
+    end_ns: int = Field(description="End, likewise")
     duration_s: float = Field(description="end_ns - start_ns")
-    training_s: float = Field(description="From the epoch's start to where its first validation phase begins")
+    training_s: float = Field(description="From the start to the first validation phase")
     validates: bool = Field(description="Whether it has a validation part")
-    kernel_busy_fraction: float = Field(description="Share of the epoch in which at least one kernel ran")
-    gpu_busy_fraction: float = Field(description="Share of the epoch in which a kernel ran or memory was copied")
+    kernel_busy_fraction: float = Field(description="Share of the time with a kernel")
+    gpu_busy_fraction: float = Field(description="Share of the time with a kernel or copy")
 
 
 class Phase(_Row):
-    """All calls of one phase in one part of the epochs."""
+    """All calls of a phase in one part of the iterations."""
 
-    name: str = Field(description="Of its ranges; numbers in the names of a program that is not ours read #")
-    part: EpochPart = Field(description="Where its calls began; outside: in no epoch")
-    calls: int = Field(description="How many ranges of the name there are, on all threads of the process")
-    wall_s: float = Field(description="Sum of the calls' durations on the CPU")
-    gpu_busy_s: float = Field(description="Union of the kernels and copies that the phase caused")
-    kernel_busy_s: float = Field(description="Union of its kernels alone")
-    copy_busy_s: float = Field(description="Union of its copies and fills alone")
-    projected_s: float = Field(description="Sum over calls of: first start to last end of what the call caused on the GPU")
-    method: Literal["own_thread", "main_thread_window", "both", "none"] = Field(
-        description="How the GPU's work was attributed: by the launching thread's phase, by the main thread's at that moment"
-    )
+    name: str = Field(description="Name of its ranges, numbers as #")
+    part: EpochPart = Field(description="Where its calls began; outside: in no iteration")
+    calls: int = Field(description="Number of its ranges")
+    wall_s: float = Field(description="Sum of their lengths on the CPU")
+    gpu_busy_s: float = Field(description="Time with a kernel or copy that it caused")
+    kernel_busy_s: float = Field(description="Time with a kernel that it caused")
+    copy_busy_s: float = Field(description="Time with a copy or fill that it caused")
+    projected_s: float = Field(description="First start to last end of a call's work on the GPU, summed over calls")
+    method: Literal["own_thread", "main_thread_window", "both", "none"] = Field(description="How its GPU work was attributed")
 
 
 class IdleGap(_Row):
-    """All parts of the epochs' stretches without a running kernel that share cause and detail."""
+    """Idle time of one cause and detail."""
 
-    cause: str = Field(description="One of those that docs/analysis.md explains")
-    detail: str = Field(description="The transform, the call, the phase that the cause names; empty where none does")
-    count: int = Field(description="In how many stretches")
-    total_s: float = Field(description="Their length, in all epochs")
-    seconds_per_epoch: float = Field(description="Their length in the epochs that count, divided by these (steady_epochs)")
-    coverage: float = Field(description="Share of it for which there is evidence: 1, and 0 of what is unexplained")
+    cause: str = Field(description="A cause of docs/analysis-reference.md")
+    detail: str = Field(description="Transform, call or phase that the cause names, if any")
+    count: int = Field(description="Number of stretches that contain it")
+    total_s: float = Field(description="Length in all iterations")
+    seconds_per_epoch: float = Field(description="Length per counted iteration")
+    coverage: float = Field(description="Share with evidence: 1; unexplained: 0")
 
 
 class Kernel(_Row):
-    """All calls of one kernel."""
+    """All calls of a kernel."""
 
     group: str = Field(description="Readable, derived from the name")
     name: str = Field(description="As the profiler gives it")
-    calls: int = Field(description="In the whole trace")
-    total_s: float = Field(description="Sum of its calls' durations, in the whole trace")
-    seconds_per_epoch: float = Field(
-        description="Sum of the durations of calls that began in the epochs that count, divided by these (steady_epochs)"
-    )
-    tensor_cores: bool | None = Field(description="Whether the name tells of tensor cores; null where it tells nothing")
-    launch_s: float | None = Field(
-        None, description="Sum of the durations of the calls that launched it; null where none is in the trace"
-    )
+    calls: int = Field(description="Number in the whole trace")
+    total_s: float = Field(description="Sum of their lengths in the whole trace")
+    seconds_per_epoch: float = Field(description="The same for calls that began in counted iterations, per counted iteration")
+    tensor_cores: bool | None = Field(description="Whether the name shows tensor cores; null: it does not show either")
+    launch_s: float | None = Field(None, description="Length of its launching calls; null: none in the trace")
 
 
 class Stream(_Row):
-    """What one stream of one GPU did in one epoch; `stream` null: the whole GPU."""
+    """A stream of a GPU in one iteration."""
 
-    epoch: int = Field(description="The epoch's index")
-    device: int = Field(description="The GPU's number")
-    stream: int | None = Field(description="The stream's number, null for all of them together")
-    kernel_busy_s: float = Field(description="Union of the kernels")
-    copy_busy_s: float = Field(description="Union of the copies and fills")
-    overlap_s: float = Field(description="Time in which kernels ran and memory was copied at once")
-    gpu_busy_s: float = Field(description="Kernels or copies: kernel_busy_s + copy_busy_s - overlap_s")
+    epoch: int = Field(description="Iteration's index")
+    device: int = Field(description="GPU's number")
+    stream: int | None = Field(description="Stream's number; null: the whole GPU")
+    kernel_busy_s: float = Field(description="Time with a kernel")
+    copy_busy_s: float = Field(description="Time with a copy or fill")
+    overlap_s: float = Field(description="Time with both")
+    gpu_busy_s: float = Field(description="Time with either")
 
 
 class Transform(_Row):
-    """All calls of one transform, in every thread and process, before the epochs too. They nest: they do not add up."""
+    """All calls of a transform in every thread and process. Transforms nest: their times do not add up."""
 
-    name: str = Field(description="Its class, without the number that a second transform of that class has")
-    calls: int = Field(description="In the whole trace")
-    wall_s: float = Field(description="Sum of the calls' durations")
-    in_epochs_s: float = Field(description="Of wall_s: calls that began in an epoch, not where a cache was filled")
-    on_main_thread_s: float = Field(description="Of wall_s: on the loop's own thread, so that the loop waited for it")
+    name: str = Field(description="Its class or range, without numbers")
+    calls: int = Field(description="Number in the whole trace")
+    wall_s: float = Field(description="Sum of their lengths")
+    in_epochs_s: float = Field(description="The same for calls that began in an iteration")
+    on_main_thread_s: float = Field(description="The same for calls on the loop's own thread")
 
 
 class Share(_Row):
-    """One term of the account of the epochs' time: each nanosecond of an epoch belongs to exactly one.
+    """A term of the account."""
 
-    While kernels run, a nanosecond belongs to the phase that caused the kernel; of several at once, the one that started
-    first. While communication alone runs, it is exposed communication. While none runs, it belongs to the cause of the idle
-    gap. Other kernels of no phase and idle gaps without a cause are the residual; in a loop without phases kernels count by
-    their groups. In a trace without a GPU a nanosecond belongs to the phase of the main thread; outside of all, to the
-    residual.
-    """
-
-    epoch: int = Field(description="The epoch's index")
-    part: EpochPart = Field(description="Of the epoch")
-    kind: Kind = Field(description="What sort of term this is")
-    name: str = Field(
-        description="The phase, kernels' group or exposed communication (gpu), the phase (cpu), the cause (idle), or what "
-        "is not known (residual)"
-    )
-    total_ns: int = Field(description="How much of the epoch")
+    epoch: int = Field(description="Iteration's index")
+    part: EpochPart = Field(description="Part of the iteration")
+    kind: Kind = Field(description="gpu, idle, cpu or residual")
+    name: str = Field(description="Phase, kernel group, cause, or exposed communication; residual: what is not known")
+    total_ns: int = Field(description="Length")
 
 
 class Gap(_Row):
-    """One of the longest stretches of an epoch in which no kernel runs on any GPU of the process; copies may."""
+    """One of the longest stretches without a kernel; copies may run."""
 
-    epoch: int = Field(description="The epoch's index")
-    part: EpochPart = Field(description="Of the epoch")
-    start_s: float = Field(description="When it begins, on the clock that the profiler's own window shows (zero_ns)")
-    duration_s: float = Field(description="How long it lasts")
-    cause: str = Field(description="That which fills most of it")
-    detail: str = Field(description="That which fills most of it with its cause")
-    share: float = Field(description="Share of it that this cause and detail fill, 0 to 1")
-    before: str = Field(description="The kernel that ended last before it; empty where none did")
-    after: str = Field(description="The kernel that started first after it; empty where none did")
+    epoch: int = Field(description="Iteration's index")
+    part: EpochPart = Field(description="Part of the iteration")
+    start_s: float = Field(description="Start in the profiler's window")
+    duration_s: float = Field(description="Length")
+    cause: str = Field(description="With detail, what fills most of it")
+    detail: str = Field(description="Detail of that cause")
+    share: float = Field(description="Share of the gap that both fill")
+    before: str = Field(description="Kernel that ended last before it, if any")
+    after: str = Field(description="Kernel that started first after it, if any")
 
 
 class SlowEpoch(_Row):
-    """One of the epochs that take longer than is typical: the median of those that count and, as it does, validate or not."""
+    """An iteration that exceeds the median of its kind: with or without validation."""
 
-    epoch: int = Field(description="The epoch's index")
-    start_s: float = Field(description="When it begins, on the clock that the profiler's own window shows (zero_ns)")
-    duration_s: float = Field(description="How long it lasts")
-    longer_s: float = Field(description="How much longer than the median that is")
-    kind: Kind = Field(description="What sort of term of its account is longer than that term's median by most")
-    part: EpochPart = Field(description="Of the epoch, in which that term lies")
-    name: str = Field(description="That term's name")
-    term_longer_s: float = Field(description="How much longer than its median that term is; others may be shorter")
+    epoch: int = Field(description="Iteration's index")
+    start_s: float = Field(description="Start in the profiler's window")
+    duration_s: float = Field(description="Length")
+    longer_s: float = Field(description="Excess over the median")
+    kind: Kind = Field(description="Kind of the term that exceeds its own median most")
+    part: EpochPart = Field(description="Part of that term")
+    name: str = Field(description="Name of that term")
+    term_longer_s: float = Field(description="Excess of that term; others may be shorter")
 
 
 class CriticalPath(_Row):
-    """What the critical path of one epoch consists of; the classes add up to the epoch (docs/analysis.md)."""
+    """Classes of an iteration's critical path; they add up to the iteration."""
 
-    epoch: int = Field(description="The epoch's index")
-    largest: PathClass = Field(description="The class that takes most of it")
-    host_s: float = Field(description="The host computes or launches, and the GPU waits for it")
-    loader_s: float = Field(description="The same, while the main thread loads or transforms data")
-    device_s: float = Field(description="Kernels run one after the other, and the host waits for them or is ahead")
-    copy_s: float = Field(description="The same, while memory is copied and no kernel runs")
-    communication_s: float = Field(description="The same, while communication alone runs")
+    epoch: int = Field(description="Iteration's index")
+    largest: PathClass = Field(description="The largest class")
+    host_s: float = Field(description="The host computes or launches, and the GPU waits")
+    loader_s: float = Field(description="The main thread loads or transforms data, and the GPU waits")
+    device_s: float = Field(description="Kernels run in a row, and the host waits or is ahead")
+    copy_s: float = Field(description="Memory is copied, and no kernel runs")
+    communication_s: float = Field(description="Only communication runs")
 
 
 class ClockSkew(_Row):
-    """Work of the GPU that begins before its own launch: the clocks of host and GPU differ by at least that."""
+    """GPU work that begins before its own launch."""
 
-    events: int = Field(description="How many kernels and copies; the critical path takes each to begin with its launch")
-    most_s: float = Field(description="The longest time by which one of them precedes its launch")
+    events: int = Field(description="Number of kernels and copies")
+    most_s: float = Field(description="The longest lead")
 
 
 class Launches(_Row):
-    """How the kernels that the loop launched in the epochs that count reached the GPU."""
+    """How the loop's kernels reached the GPU in counted iterations."""
 
-    calls: int = Field(description="How many calls launched them")
-    call_s: float = Field(description="What a call takes on the CPU, median")
-    delay_s: float = Field(description="From the call's return to its kernel's start, median; 0 where it had started before")
+    calls: int = Field(description="Number of launching calls")
+    call_s: float = Field(description="Length of a call, median")
+    delay_s: float = Field(description="From the call's return to its kernel's start, median; 0 if it had started")
     delay_p99_s: float = Field(description="The same, 99th percentile")
-    short_fraction: float = Field(description="Share of the kernels that are shorter than the call that launched them")
-    queue_mean: float = Field(description="How many launched kernels wait for their start, mean over time")
-    queue_most: int = Field(description="The most that wait at one moment, in the whole trace")
+    short_fraction: float = Field(description="Share of kernels shorter than their launching call")
+    queue_mean: float = Field(description="Launched kernels that wait for their start, mean over time")
+    queue_most: int = Field(description="The most that wait at once, in the whole trace")
 
 
 class Communication(_Row):
-    """Communication among GPUs in a mean epoch. What is hidden costs no time; what is exposed is a term of the account."""
+    """Communication among GPUs per counted iteration. Only its exposed part costs time."""
 
-    seconds_per_epoch: float = Field(description="Union of the communication kernels")
-    exposed_s: float = Field(description="Of it: while no other kernel runs on any of the process' GPUs")
+    seconds_per_epoch: float = Field(description="Time with a communication kernel")
+    exposed_s: float = Field(description="Part of it without another kernel on any GPU of the process")
 
     @property
     def hidden_s(self) -> float:
@@ -249,58 +230,52 @@ class Communication(_Row):
 
 
 class SampledMetric(_Row):
-    """A counter of one GPU, sampled while the iterations that count ran; each sample is of the time since the one before."""
+    """A GPU counter, sampled in counted iterations."""
 
-    device: int = Field(description="The GPU's number")
-    role: MetricRole | None = Field(description="What it says on any GPU, derived from the name; null: something else")
-    name: str = Field(description="As the profiler gives it, without the unit")
-    unit: str = Field(description="As the profiler gives it; `Throughput %`: percent of what the GPU can do at its clock")
-    mean: float = Field(description="Over the samples")
-    samples: int = Field(description="How many")
-    epochs: int = Field(description="In how many epochs that count; those with fewer than 10 samples are left out")
-    samples_per_s: float = Field(description="How often it was sampled")
+    device: int = Field(description="GPU's number")
+    role: MetricRole | None = Field(description="Meaning on any GPU, derived from the name; null: another")
+    name: str = Field(description="As the profiler gives it, without unit")
+    unit: str = Field(description="As the profiler gives it; Throughput %: percent of what the GPU can do at its clock")
+    mean: float = Field(description="Mean of the samples")
+    samples: int = Field(description="Number of them")
+    epochs: int = Field(description="Counted iterations with enough samples")
+    samples_per_s: float = Field(description="Sampling rate")
 
 
 class Memory(_Row):
-    """Memory of one kind that the summarised process has in use on one GPU: what CUDA gave it and has not got back.
+    """Memory of one kind that CUDA gave the process and has not got back."""
 
-    A framework that keeps freed memory for later, as PyTorch does, has that in use, too.
-    """
-
-    device: int = Field(description="The GPU's number")
-    kind: str = Field(description="device, managed (on the GPU or the host), or the host's: pinned, pageable; or unknown")
-    peak_bytes: int = Field(description="The most, in the epochs that count")
-    mean_bytes: float = Field(description="Mean by time, over the epochs that count")
-    trace_peak_bytes: int = Field(description="The most, in the whole trace")
-    unmatched_frees: int = Field(description="Frees of what was allocated before the recording, which counts as nothing")
+    device: int = Field(description="GPU's number")
+    kind: str = Field(description="device; managed (GPU or host); pinned, pageable (host); unknown")
+    peak_bytes: int = Field(description="Most in counted iterations")
+    mean_bytes: float = Field(description="Mean by time in counted iterations")
+    trace_peak_bytes: int = Field(description="Most in the whole trace")
+    unmatched_frees: int = Field(description="Frees of allocations from before the recording")
 
 
 class SampledFunction(_Row):
-    """A function in which the loop's thread was sampled on the CPU during unknown host time of the epochs that count."""
+    """A function of the loop's thread, sampled in unknown host time of counted iterations."""
 
     name: str = Field(
-        description="The innermost on the stack whose name is known, else the library: `in libtorch_cpu.so`; of Python, "
-        "the function and its file: `collate (loader.py)`"
+        description="Innermost known function, else its library (`in libtorch_cpu.so`); for Python, `collate (loader.py)`"
     )
-    samples: int = Field(description="How many found the thread there")
-    share: float = Field(description="Of all samples in unknown host time, 0 to 1")
+    samples: int = Field(description="Number of samples")
+    share: float = Field(description="Share of all samples in unknown host time")
 
 
 class Unattributed(_Row):
-    """GPU busy time of the epochs that no phase claims, and why."""
+    """GPU busy time of the iterations that no phase claims."""
 
-    reason: str = Field(description="What is missing to tell its phase")
-    fraction: float = Field(description="Share of the epochs' GPU busy time; all reasons' sum is unattributed_fraction")
+    reason: str = Field(description="What is missing to find its phase")
+    fraction: float = Field(description="Share of all GPU busy time of the iterations")
 
 
 class Advice(_Row):
-    """What could be gained, and how much at most."""
+    """A possible saving."""
 
-    rule: str = Field(description="What was found, in a word")
+    rule: str = Field(description="What was found")
     text: str = Field(description="What to do about it")
-    seconds_per_epoch: float = Field(
-        description="Upper bound: what it would save if it saved all it could, over the epochs that count (steady_epochs)"
-    )
+    seconds_per_epoch: float = Field(description="Upper bound of the saving per counted iteration")
 
 
 # Keys that stand in the file only where they hold something, so that a trace without them keeps its summary's digest.
@@ -311,53 +286,50 @@ FOUND_EPOCHS = Found(unit="epoch", by="ranges", name="epoch", coverage=1.0, left
 
 
 class Summary(_Row):
-    """`summary.json`."""
+    """Where the time of one trace went."""
 
-    schema_version: Literal[3] = Field(3, description="Of this file's form")
-    profiler: Literal["nsys", "kineto"] = Field(description="Which recorded the trace")
-    profiler_version: str = Field(description="Of nsys, or of torch")
-    has_gpu: bool = Field(description="Whether the summarised process used a GPU, and enough of that was recorded")
-    devices: list[str] = Field(description="Names of the GPUs that it used")
-    processes: list[Process] = Field(description="Those that used a GPU or had ranges, in the order of their numbers")
-    found: Found = Field(FOUND_EPOCHS, description="What the epochs are, and how they were found")
-    recorded: bool = Field(True, description="Whether enough of the GPU's work is in the trace to speak of it")
-    candidates: list[Candidate] = Field([], description="What else could be one, the longest in all first")
-    epochs: list[Epoch] = Field(description="In order; a trace without epochs counts as one")
+    schema_version: Literal[3] = Field(3, description="Version of this format")
+    profiler: Literal["nsys", "kineto"] = Field(description="nsys; kineto (torch.profiler)")
+    profiler_version: str = Field(description="Its version")
+    has_gpu: bool = Field(description="Whether the process used a GPU, and enough was recorded")
+    devices: list[str] = Field(description="Names of its GPUs")
+    processes: list[Process] = Field(description="Those that used a GPU, and the loop's; empty if too little was recorded")
+    found: Found = Field(FOUND_EPOCHS, description="What an iteration is")
+    recorded: bool = Field(True, description="Whether enough GPU work was recorded")
+    candidates: list[Candidate] = Field([], description="Ranges that repeat, longest in total first")
+    epochs: list[Epoch] = Field(description="Iterations in order")
     phases: list[Phase] = Field(description="In order of first appearance")
-    idle_gaps: list[IdleGap] = Field(description="The largest first")
-    kernels: list[Kernel] = Field(description="Of the whole trace, all processes; the costliest first")
-    streams: list[Stream] = Field(description="GPU busy time by epoch, device and stream")
-    transforms: list[Transform] = Field(description="The longest first")
-    account: list[Share] = Field(description="The terms into which each epoch falls, the largest first; they add up to it")
+    idle_gaps: list[IdleGap] = Field(description="Largest first")
+    kernels: list[Kernel] = Field(description="Of all processes, costliest first")
+    streams: list[Stream] = Field(description="GPU busy time by iteration, GPU and stream")
+    transforms: list[Transform] = Field(description="Longest first")
+    account: list[Share] = Field(description="Terms of each iteration, largest first")
     zero_ns: int | None = Field(
-        None, description="What the trace's zero is on the clock that the profiler's own window shows; null: that is unknown"
+        None, description="The trace's zero in the profiler's window; null: unknown, times count from the first event"
     )
-    gaps: list[Gap] = Field([], description="The longest stretches without a kernel, the longest first")
-    slowest: list[SlowEpoch] = Field([], description="Those that exceed their median by most, at least three being of a kind")
-    critical_paths: list[CriticalPath] = Field([], description="Of each epoch; none where there is no GPU")
-    clock_skew: ClockSkew | None = Field(None, description="Of work that begins before its launch; absent where none does")
-    launches: Launches | None = Field(None, description="Of the loop's kernels; null where no launch is in the trace")
-    communication: Communication | None = Field(None, description="Hidden and exposed; null where there is none")
+    gaps: list[Gap] = Field([], description="Longest first")
+    slowest: list[SlowEpoch] = Field([], description="Largest excess first")
+    critical_paths: list[CriticalPath] = Field([], description="One per iteration; empty without a GPU")
+    clock_skew: ClockSkew | None = Field(None, description="Absent if no work begins before its launch")
+    launches: Launches | None = Field(None, description="Null if no launch is in the trace")
+    communication: Communication | None = Field(None, description="Null if there is none")
     gpu_overhang_s: list[float] = Field(
         [],
-        description="How long the GPU works on what was launched before, after each line or mark that ends an epoch; "
-        "absent if none came while the trace was recorded",
+        description="GPU time on earlier launches after each line or mark that ends an epoch; absent if none was recorded",
     )
-    metrics: list[SampledMetric] = Field(
-        [], description="Of sampled GPUs that the process used; absent where nothing sampled them"
-    )
-    memory: list[Memory] = Field([], description="By GPU and kind; absent where allocations were not recorded")
+    metrics: list[SampledMetric] = Field([], description="Counters of its GPUs; absent if not sampled")
+    memory: list[Memory] = Field([], description="By GPU and kind; absent if not recorded")
     sampled_functions: list[SampledFunction] = Field(
-        [], description="What ran in unknown host time, the most frequent first; absent where no sample lies in it"
+        [], description="Most frequent first; absent without samples in unknown host time"
     )
-    sampled_python: list[SampledFunction] = Field([], description="The same of Python's functions, where Python was sampled")
-    unattributed_fraction: float = Field(description="Share of the epochs' GPU busy time that no phase claims")
-    unattributed: list[Unattributed] = Field(description="The same by reason, the largest first")
-    ideal_epoch_s: float | None = Field(description="A training epoch with all idle gaps gone: its GPU busy time, mean")
-    overlapped_epoch_s: float | None = Field(description="max(GPU busy, data time) of a training epoch, mean")
-    advice: list[Advice] = Field(description="What would save most first; rules overlap, so their seconds do not add up")
-    warnings: list[str] = Field(description="What a reader must know before trusting the numbers")
-    seal: str | None = Field(None, description="Digest of all other fields; versions before have none")
+    sampled_python: list[SampledFunction] = Field([], description="The same for functions in Python")
+    unattributed_fraction: float = Field(description="Share of the iterations' GPU busy time that no phase claims")
+    unattributed: list[Unattributed] = Field(description="The same by reason, largest first")
+    ideal_epoch_s: float | None = Field(description="GPU busy time of a training part, mean")
+    overlapped_epoch_s: float | None = Field(description="max(GPU busy, data time) of a training part, mean")
+    advice: list[Advice] = Field(description="Largest saving first; savings overlap")
+    warnings: list[str] = Field(description="What to know before trusting the numbers")
+    seal: str | None = Field(None, description="Checksum of all other fields; null: old file")
 
     @model_serializer(mode="wrap")
     def _leave_out_what_was_not_recorded(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -372,7 +344,7 @@ class Summary(_Row):
     def validation_share(self) -> float:
         """Return the share of epochs that validate, 1 / `validate_every`, over those that the metric `epoch_s` counts.
 
-        These are whole intervals, each of which ends with an epoch that validates, without the first where others remain.
+        These are whole intervals, each of which ends with an epoch that validates, without the first if others remain.
         """
         ends = [number for number, epoch in enumerate(self.epochs, start=1) if epoch.validates]
         first = ends[0] if len(ends) > 1 and self.epochs[0].index == 1 else 0
@@ -380,7 +352,7 @@ class Summary(_Row):
 
     @property
     def steady_epochs(self) -> list[Epoch]:
-        """Return the epochs without the one that warms up, where there are enough of them."""
+        """Return the epochs that count: with three or more, all but the first, which warms up."""
         return self.epochs[count_warm_up(len(self.epochs)) :]
 
 

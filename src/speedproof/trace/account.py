@@ -1,4 +1,4 @@
-"""The account of the epochs' time, to the nanosecond: every one belongs to exactly one term (:class:`Share` says how)."""
+"""The account of the epochs' time, to the nanosecond: every one belongs to exactly one term (docs/analysis-reference.md)."""
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,7 @@ def account_for(loop: Loop, activity: pd.DataFrame, idle_gaps: pd.DataFrame) -> 
 def _account_for_kernels(loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
     """Return the time in which kernels run, under the phases that caused them.
 
-    Communication counts where nothing else runs, as a term of its own: where it is hidden it costs no time. In a loop without
+    Communication counts where nothing else runs, as a term of its own: what is hidden costs no time. In a loop without
     phases the terms are groups of kernels.
     """
     kernels = activity[activity["kernel"]]

@@ -51,24 +51,22 @@ UNEXPLAINED = "unexplained"
 # What each cause means, and so what its evidence is, in order of priority. The loop's threads are its main thread and
 # those that launch for it without ranges of their own, as PyTorch's backward thread does.
 CAUSES: dict[str, str] = {
-    COPYING: "memory is copied or filled, and no kernel runs; the detail names the direction and the host's memory",
-    QUEUED: "the launch of what runs next had returned: the GPU's own latency, or work that waits for other work",
-    OVERHEAD: "the profiler itself works on the main thread",
-    LOADING: "a thread of the loop loads kernels before their first use, and launches the first; the detail names the phase",
-    SYNCHRONISING: "a thread of the loop is inside a call that waits for the GPU or for memory; the detail names it",
-    TRANSFORMS: "the main thread is inside a transform; the detail names the innermost",
-    COLLATING: "the main thread is between the transforms of a data-loading range in which it transforms itself: it collates "
-    "and copies; the detail names the innermost range that was open",
-    WAITING: "the main thread is in a data-loading range, a phase or inside of one; the detail names the transform that ran "
-    "most elsewhere",
-    LAUNCHING: "the loop launches, with less than 100 us between two calls: the GPU is faster; the detail names the phase",
-    SYSTEM: "the main thread is inside a traced call of the operating system's runtime; the detail names it",
-    LIBRARY: "a thread of the loop is inside a traced call of cuDNN or cuBLAS, and nothing above is known; the detail names it",
-    BESIDE: "nothing above is known of the main thread, while another thread of its process, with which it shares Python's "
-    "lock, transforms; the detail names what ran most",
-    HOST: "the main thread is in a phase and nothing above is known; the detail names the innermost range that was open",
-    NO_RANGE: "the main thread is in an epoch, in no phase and no transform, and nothing above is known",
-    UNEXPLAINED: "nothing above is known",
+    COPYING: "memory is copied or filled, and no kernel runs; detail: direction and host memory",
+    QUEUED: "what runs next is launched but not started: the GPU's latency, or it waits for other work; detail: the phase",
+    OVERHEAD: "the profiler works on the main thread",
+    LOADING: "a thread of the loop loads kernels before their first use, and launches the first; detail: the phase",
+    SYNCHRONISING: "a thread of the loop is in a call that waits for the GPU or for memory; detail: the call",
+    TRANSFORMS: "the main thread is in a transform; detail: the innermost one",
+    COLLATING: "the main thread is in a data-loading range with its own transforms, outside of these: it collates or copies; "
+    "detail: the innermost open range",
+    WAITING: "the main thread is in another data-loading range; detail: the transform that ran most elsewhere",
+    LAUNCHING: "a thread of the loop launches, with less than 100 µs between two calls: the GPU is faster; detail: the phase",
+    SYSTEM: "the main thread is in a traced call of the operating system; detail: the call",
+    LIBRARY: "a thread of the loop is in a traced call of cuDNN or cuBLAS; detail: the call",
+    BESIDE: "another thread of the process transforms, and shares Python's lock with the loop; detail: what ran most",
+    HOST: "the main thread is in a phase, and the trace does not show what it does; detail: the innermost open range",
+    NO_RANGE: "the main thread is in an iteration, outside of phases and transforms",
+    UNEXPLAINED: "no evidence",
 }
 
 # A call that returns when the GPU, or the memory's allocator, has done something. Copies of pageable memory are added:
@@ -98,7 +96,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class CauseEvidence:
-    """Where one cause is at work, and what its detail is chosen from (None: it needs no detail)."""
+    """The intervals of one cause, and what its detail is chosen from (None: it has no detail)."""
 
     cause: str
     covers: Intervals
@@ -116,7 +114,7 @@ def find_idle_gaps(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataF
 
     Returns:
         start_ns, end_ns, cause, detail, stretch, epoch, part: one row a piece of a stretch that has a cause and a detail of its
-        own, `stretch` counting stretches; no rows where there was no GPU
+        own, `stretch` counting stretches; no rows without a GPU
 
     """
     if activity.empty:
@@ -261,7 +259,7 @@ def loop_calls(calls: pd.DataFrame, trace: Trace, loop: Loop, activity: pd.DataF
 
 
 def waiting_calls(calls: pd.DataFrame, activity: pd.DataFrame) -> pd.DataFrame:
-    """Return the calls that wait, copies of pageable memory under a name that says so."""
+    """Return the calls that wait, copies of pageable memory under a name with that word."""
     copies = activity[~activity["kernel"] & (activity["launch"] >= 0)]
     pageable = calls.index.isin(with_names(copies, lambda name: name.endswith(", pageable"))["launch"])
     waiting = with_names(calls[~pageable], _WAITS.fullmatch)
