@@ -192,7 +192,7 @@ def test_traces_that_tell_nothing_are_not_said_to_be_none(tmp_path, monkeypatch)
 
 
 def test_the_table_holds_documented_measured_outcome_and_conditions(gpu_results):
-    row = next(line for line in report_of(gpu_results).splitlines() if "[Training epoch, baseline of 2021 / fast]" in line)
+    row = next(line for line in report_of(gpu_results).splitlines() if "[Training epoch, baseline of 2021 / fast, as" in line)
     cells = [cell.strip() for cell in row.strip("|").split(" | ")]
     assert cells[2:4] == ["1.37×", "1.7–2.3× (2021-09-27)"]
     assert cells[1] == "**inconclusive**" and cells[6] == "a b c d e f"
