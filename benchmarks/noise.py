@@ -20,12 +20,14 @@ Noise = Callable[[np.random.Generator, Bools], Array]  # of orders, the log time
 class Kind:
     """A kind of noise: the logs of run times, by proof and run, if the two variants are equal.
 
-    It is given the orders: whether a run is one of the candidate. If it `carries_over`, runs depend on what ran before.
+    It is given the orders: whether a run is one of the candidate. If it `favours`, one variant may profit from what ran before.
+    Few false claims are promised only of what is `promised`.
     """
 
     name: str
     noise: Noise
-    carries_over: bool = False
+    favours: bool = False
+    promised: bool = True
 
 
 def normal(rng: np.random.Generator, candidate: Bools, deviation: float = NOISE) -> Array:
@@ -97,6 +99,20 @@ def carried_over(applies: Callable[[Bools, Bools], Bools]) -> Noise:
     return noise
 
 
+def faster_up_to_two_later(rng: np.random.Generator, candidate: Bools) -> Array:
+    """Return the noise of a candidate that is faster if the reference ran in one of the last two runs."""
+    faster = np.zeros(candidate.shape, bool)
+    faster[:, 1:] = candidate[:, 1:] & ~candidate[:, :-1]
+    faster[:, 2:] |= candidate[:, 2:] & ~candidate[:, :-2]
+    return normal(rng, candidate, QUIET) - math.log1p(SLOWER) * faster
+
+
+def slow_pairs(rng: np.random.Generator, candidate: Bools) -> Array:
+    """Return the noise of a machine that is slow for two runs and fast for two, from a random one on."""
+    slow = (np.arange(candidate.shape[1]) + rng.integers(0, 4, (len(candidate), 1))) % 4 < 2
+    return normal(rng, candidate, QUIET) + math.log1p(SLOWER) * slow
+
+
 KINDS = (
     Kind("normal", normal),
     Kind("heavy tails", heavy_tailed),
@@ -109,6 +125,8 @@ KINDS = (
     *(Kind(f"slow every {period} runs", slow_every(period)) for period in range(2, 9)),
     Kind("faster after the same variant", carried_over(lambda before, now: before == now)),
     Kind("faster after the other variant", carried_over(lambda before, now: before != now)),
-    Kind("faster after the reference", carried_over(lambda before, now: ~before), carries_over=True),
-    Kind("candidate faster after the reference", carried_over(lambda before, now: ~before & now), carries_over=True),
+    Kind("faster after the reference", carried_over(lambda before, now: ~before), favours=True, promised=False),
+    Kind("candidate faster after the reference", carried_over(lambda before, now: ~before & now), favours=True, promised=False),
+    Kind("candidate faster up to two runs after the reference", faster_up_to_two_later, favours=True, promised=False),
+    Kind("two runs of four slow", slow_pairs, promised=False),
 )  # fmt: skip

@@ -303,7 +303,7 @@ def tabulate(proofs: int) -> str:
 
 def _tabulate_designs(proofs: int) -> list[str]:
     """Return the table of all designs and kinds of noise."""
-    kinds = [kind for kind in KINDS if not kind.carries_over]
+    kinds = [kind for kind in KINDS if kind.promised]
     by_design = {name: [measure(kind, draw, proofs) for kind in kinds] for name, draw in DESIGNS.items()}
     rows = [[kind.name, *(percent(rates[at].looks) for rates in by_design.values())] for at, kind in enumerate(kinds)]
     rows += [["*worst*", *(percent(max(one.looks for one in rates)) for rates in by_design.values())]]
@@ -327,7 +327,7 @@ def _describe_outcomes(kind: Kind, proofs: int) -> list[str]:
     """Return the row of a kind of noise in the table of the chosen order."""
     equal, fixed = prove(kind, proofs), measure(kind, DESIGNS[CHOSEN], proofs).fixed
     shares = [equal.claimed, equal.contested, find_trends(kind, proofs // 10), *fixed]
-    if kind.carries_over:
+    if kind.favours:
         return [kind.name, *map(percent, shares), "", "", ""]
     different = prove(kind, proofs, EFFECT)
     shares += [different.claimed, different.contested]
@@ -336,7 +336,7 @@ def _describe_outcomes(kind: Kind, proofs: int) -> list[str]:
 
 def _tabulate_rules(proofs: int, effect: float = 0.0) -> list[str]:
     """Return the table of what each rule claims; of equal variants alone if one is favoured by what ran before it."""
-    by_name = {kind.name: kind for kind in KINDS if not (kind.carries_over and effect)}
+    by_name = {kind.name: kind for kind in KINDS if not (kind.favours and effect)}
     found = {name: compare_rules(kind, proofs, effect) for name, kind in by_name.items()}
     found |= {
         f"{name}, {count} candidates": compare_rules_of_several(by_name[name], count, proofs, effect) for name, count in SEVERAL

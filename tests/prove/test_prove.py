@@ -143,7 +143,7 @@ def test_twice_as_fast_is_recovered(place, measured):
             {"b": 2.1, "quality_a": 0.8},
             ["--margin", "0.01", "--claim", ">= 0.9"],
             0,
-            "quality is no worse (0.902 against 0.803).",
+            "quality is no worse (0.902 against 0.803, margin 0.01).",
         ),
         ({"b": 2.1}, ["--margin", "0.01"], 0, "and the reported quality of sh a.sh 2 0.9 is no worse (0.902 against"),
         ({"b": 2.1, "quality_a": 0.8}, ["--margin", "0.01", "--claim", "<= 0.97"], 1, "worse quality of sh a.sh 2 0.9"),

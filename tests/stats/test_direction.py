@@ -27,7 +27,7 @@ def say(found):
 def run(epochs_s, process_s, by, rates):
     table = pd.DataFrame({"train_s": [by * epoch for epoch in epochs_s], "validation_s": math.nan})
     own = SimpleNamespace(process_s=by * process_s, observed=Observations(rates=rates), continued=[], resolution_s=None)
-    return SimpleNamespace(run=own, epochs=table, derived={}, until_decided=False)
+    return SimpleNamespace(run=own, epochs=table, derived={}, comparisons=1, until_decided=False)
 
 
 def test_a_costly_epoch_among_short_ones_is_no_gain():

@@ -32,7 +32,7 @@ def kind_of(name):
     return next(kind for kind in KINDS if kind.name == name)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.carries_over], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.promised], ids=lambda kind: kind.name)
 def test_equal_variants_are_rarely_called_different_whatever_the_noise(kind):
     found = prove(kind, PROOFS)
     assert found.claimed <= ERROR + SLACK

@@ -5,6 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from speedproof.stats.stated_number import StatedNumber, Tolerance, describe_stated, list_bounds_of
 
@@ -35,7 +36,7 @@ def of_value(comparator, value, **more):
         (of_value("about", "40", printed_in="min"), "s", (2100, 2700), "about 40 min"),  # rounded to tens of minutes
         (of_value("about", "0"), "s", (-0.5, 0.5), "about 0 s"),
         (of_value("about", "1.20"), "s", (1.195, 1.205), "about 1.20 s"),
-        (of_value("similar", "0.73"), "×", (0.725, 0.735), "similar, 0.73×"),
+        (of_value("about", "3"), "×", (2.5, 3.5), "about 3×"),
         (of_value("up to", "10"), "×", (9.5, 10.5), "up to 10×"),
     ],
 )
@@ -48,6 +49,20 @@ def test_a_tolerance_counts_instead_of_the_digits_and_stands_beside_the_number()
     stated = of_value("about", "63", tolerance="figure")
     assert list_bounds_of(stated, "×", TENTH) == pytest.approx((56.7, 69.3))
     assert describe_stated(stated, "×", TENTH).replace("\N{NO-BREAK SPACE}", " ") == "about 63× ± 10 %"
+
+
+@pytest.mark.parametrize(
+    ("comparator", "value", "said"),
+    [
+        ("similar", "1", "`similar` needs a `tolerance`"),
+        ("about", "1", "`about` 1 needs"),
+        ("about", "10", "allow more than 20%"),
+    ],
+)
+def test_a_number_whose_digits_say_little_needs_a_tolerance(comparator, value, said):
+    with pytest.raises(ValidationError, match=said):
+        of_value(comparator, value)
+    assert of_value(comparator, value, tolerance="figure").tolerance == "figure"
 
 
 @given(st.decimals(0, 10_000, places=2))

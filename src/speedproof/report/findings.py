@@ -18,6 +18,7 @@ from speedproof.results.folder import Results
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, Summary
 from speedproof.stats.comparability import differing_conditions
 from speedproof.stats.metrics import METRICS, counts_warm_up
+from speedproof.stats.order_profit import LEAST_ROUNDS
 from speedproof.util.numbers import format_count, format_range, format_ratio, format_value
 
 _MOST_NAMED = 4  # runs in a sentence
@@ -225,6 +226,8 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
     if compared and not evidence.comparison.noise_floor:
         how = "--control" if evidence.proof else "measurement.control"
         yield f"No control ran ({how}), so how far a variant differs from itself is not known."
+    if evidence.proof and 1 < max(pairs.values(), default=0) < LEAST_ROUNDS:
+        yield f"Whether a command profits from the other's run just before it is checked from {LEAST_ROUNDS} rounds on."
     yield from describe_warm_ups(evidence.results)
     yield from _find_company(evidence.results)
     yield from describe_tuning(evidence.results)

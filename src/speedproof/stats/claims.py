@@ -120,9 +120,12 @@ def _judge_sample(
 
 
 def _judge_stated(claim: DocumentedClaim, interval: Interval, bounds: tuple[float, float]) -> ClaimVerdict:
-    """Return how an interval compares with a claim: less than what a source calls possible does not contradict it."""
+    """Return how an interval compares with a claim: below what a source calls possible, only a loss contradicts it."""
     verdict = judge_interval(interval, bounds, _better(claim.quantity))
-    return "inconclusive" if claim.stated.comparator == "up to" and verdict == "not reproduced here" else verdict
+    is_loss = isinstance(claim.quantity, Speedup) and bounds[0] > 1 > interval.high
+    return (
+        "inconclusive" if claim.stated.comparator == "up to" and verdict == "not reproduced here" and not is_loss else verdict
+    )
 
 
 def _better(quantity: Level | Speedup | Unmeasurable) -> Better:

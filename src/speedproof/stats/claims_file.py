@@ -1,10 +1,20 @@
 """Documented numbers as data: `claims.yaml` of a workload, with its sources and the variants as they were documented."""
 
+import datetime
 import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from speedproof.results import older_versions as older
 from speedproof.stats.metrics import METRICS
@@ -13,7 +23,13 @@ from speedproof.util.errors import ConfigError
 from speedproof.util.numbers import Unit
 from speedproof.util.yaml_input import read_yaml
 
-Date = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+
+def _check_date(text: str) -> str:
+    datetime.date.fromisoformat(text)
+    return text
+
+
+Date = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"), AfterValidator(_check_date)]
 
 
 class _Model(BaseModel):
@@ -118,8 +134,12 @@ class DocumentedClaim(StatedPlace):
         match self.quantity:
             case Level(metric=metric):
                 unit: Unit = METRICS[metric].unit
-            case Speedup():
+            case Speedup(reference=reference, candidate=candidate):
                 unit = "×"
+                if reference == candidate:
+                    raise ValueError(f"claim `{self.id}`: reference and candidate are both `{reference}`")
+                if self.stated.printed_in is not None:
+                    raise ValueError(f"claim `{self.id}`: `printed_in` is the unit of a time, and a ratio has none")
             case _:
                 return self
         if self.unit != unit:

@@ -47,10 +47,9 @@ def check_direction(examined: "Examined") -> list[Objection]:
     differs = {"process": unshown, "all_epochs": fmean(missing["all_epochs"] or [0.0]) > _DIFFERS}
     if not any(differs.values()):
         return []
-    repeated = examined.pairs[0][0].until_decided
     values = _describe_gain(examined, candidate_gains)
     for name, own in gains.items():
-        values |= _estimate(name, own, repeated) if differs[name] else {}
+        values |= _estimate(name, own, examined.pairs[0][0]) if differs[name] else {}
     favoured = examined.candidate if candidate_gains else examined.reference
     return [Objection(kind="direction", variant=favoured, blocks=True, values=values)]
 
@@ -82,9 +81,10 @@ def _describe_gain(examined: "Examined", candidate_gains: bool) -> dict[str, flo
     return values
 
 
-def _estimate(name: str, logs: Sequence[float], repeated: bool) -> dict[str, float]:
-    """Return a ratio and the ends of its interval, by the rule of all ratios of these pairs."""
-    interval = repeat_interval(logs) if repeated else estimate_mean(logs).interval
+def _estimate(name: str, logs: Sequence[float], run: MeasuredRun) -> dict[str, float]:
+    """Return a ratio and the ends of its interval, by the rule of all ratios of the experiment of `run`."""
+    repeated, comparisons = run.until_decided, run.comparisons
+    interval = repeat_interval(logs, comparisons) if repeated else estimate_mean(logs, comparisons).interval
     ends = {f"{name}_low": bounded_exp(interval.low), f"{name}_high": bounded_exp(interval.high)} if interval else {}
     return {name: math.exp(fmean(logs)), **ends}
 

@@ -12,6 +12,8 @@ from speedproof.util.numbers import Unit, format_printed
 Comparator = Literal["exactly", "about", "similar", "more than", "less than", "between", "up to"]
 Printed = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)?$")]
 
+_MOST_VAGUE = 0.2  # of a number that its own digits leave open: about 3, but not about 2, nor about 10
+
 _LEADS: dict[Comparator, str] = {
     "about": "about ",
     "similar": "similar, ",
@@ -52,9 +54,17 @@ class StatedNumber(_Row):
             raise ValueError(f"`{self.comparator}` needs a `value`, and no `low` or `high`")
         if self.low is not None and self.high is not None and float(self.low) > float(self.high):
             raise ValueError(f"`low` {self.low} is above `high` {self.high}; the other way round?")
+        if self.comparator == "similar" and self.tolerance is None:
+            raise ValueError("`similar` needs a `tolerance`: no digit says how similar")
+        if self.comparator == "about" and self.tolerance is None and self._is_vague():
+            raise ValueError(f"`about` {self.value} needs a `tolerance`: its digits allow more than {_MOST_VAGUE:.0%}")
         if self.tolerance is not None and self.comparator in ("between", "more than", "less than"):
             raise ValueError(f"`{self.comparator}` has no `tolerance`")
         return self
+
+    def _is_vague(self) -> bool:
+        value = self.value or ""
+        return _half_digit(value, rounded=True) > _MOST_VAGUE * float(value) > 0
 
 
 def list_bounds_of(stated: StatedNumber, unit: Unit, tolerance: Tolerance | None) -> tuple[float, float]:

@@ -30,7 +30,7 @@ def note_attempt(out: Path, results: Path, commands: Sequence[str]) -> int:
     """
     experiment = list_experiments(results)[0]
     began = read_run(experiment / RUNS_FOLDER / read_experiment(experiment).runs[0]).started
-    own = digest_of(sorted(set(commands)))
+    own = digest_of(sorted({" ".join(command.split()) for command in commands}))
     kept = list(_read_attempts(out / ATTEMPTS_FILE))
     for one in kept:
         if one.began == began and one.number is not None:

@@ -233,6 +233,8 @@ def _describe_needed(ratio: Ratio, comparison: Comparison, request: ProofRequest
     if stopped and stopped.reason == "futile" and outcome in ("inconclusive", "quality not established"):
         return describe_futile(stopped)
     if outcome == "inconclusive" and request.claim is None and (needed := ratio.needed) is not None:
+        if request.fixed_rounds:
+            return f"{format_count(needed.pairs, 'pair')} would tell; --rounds {needed.pairs} measures all of them again"
         return f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_duration(60 * needed.minutes)} more"
     most = MOST_NAMED if request.fixed_rounds else MOST_PAIRS
     if ratio.outcome == "inconclusive" and request.claim is None and ratio.pairs < most:
@@ -319,7 +321,7 @@ def _describe_quality(
     decided = outcome in ("faster", "slower", "claim holds")
     if decided and quality.outcome == "no worse":
         judged = " against ".join(values[::-1] if of else values)  # that of the judged variant first
-        return f", and the {rule.title}{of} is no worse ({judged})"
+        return f", and the {rule.title}{of} is no worse ({judged}, margin {rule.margin:g})"
     if decided and is_better(ratio, quality, claim, rule):
         return f", and the {rule.title}{of} is better, though this is not established over seeds ({quality.reason})"
     return f", at a {rule.title} of {both}"
