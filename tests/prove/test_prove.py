@@ -712,7 +712,7 @@ def test_without_results_verdict_says_what_makes_them(place):
 
 def test_help_has_what_people_type_apart_from_steps_and_examples():
     text = CliRunner().invoke(app, ["--help"]).stdout
-    assert text.index("What people type") < text.index("prove") < text.index("Steps of the workflow") < text.index("verdicts")
+    assert text.index("Commands") < text.index("prove") < text.index("Steps of the workflow") < text.index("verdicts")
     assert "Examples:" in CliRunner().invoke(app, ["prove", "--help"]).stdout
 
 

@@ -19,14 +19,12 @@ commands = typer.Typer()
     epilog=examples("speedproof doctor", "speedproof doctor --config config.yaml --json"),
 )
 def doctor(
-    config: Annotated[
-        list[Path] | None, typer.Option(help="What the configuration demands and this machine lacks is a problem")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="doctor.json to write")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines")] = False,
+    config: Annotated[list[Path] | None, typer.Option(help="Also check what this configuration requires")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write doctor.json here")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
     log_file: LogFile = None,
 ) -> None:
-    """Say what this machine can do and measure, and what to do about the rest. Ends with 1 where there is a problem."""
+    """Check what this machine can run and measure, and how to fix the rest. Exit status 1 if there is a problem."""
     from speedproof.cluster.doctor import describe_findings, diagnose
     from speedproof.config.load import load_config
     from speedproof.config.profiling import Profiling
@@ -55,7 +53,7 @@ def doctor(
 
 @commands.command(cls=RenamedOptionsCommand, rich_help_panel=PEOPLE, epilog=examples("speedproof check --config config.yaml"))
 def check(config: ConfigFiles) -> None:
-    """Check a configuration: what is wrong, and at which key."""
+    """Check a configuration; name each mistake and its key."""
     from speedproof.config.load import load_config
 
     say(f"sound: measures {', '.join(load_config(*config).measurement.variants)}")

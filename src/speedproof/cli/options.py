@@ -10,16 +10,14 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-PEOPLE, STEPS = "What people type", "Steps of the workflow"
+PEOPLE, STEPS = "Commands", "Steps of the workflow"
 
-ConfigFiles = Annotated[
-    list[Path], typer.Option("--config", help="YAML or JSON; given several times, later ones lie over earlier ones")
-]
-LogFile = Annotated[Path | None, typer.Option("--log", help="Also write what is said to this file")]
-ClaimsPath = Annotated[Path, typer.Option("--claims", help="The documented numbers: workloads/<name>/claims.yaml")]
+ConfigFiles = Annotated[list[Path], typer.Option("--config", help="YAML or JSON file (repeatable; later ones override)")]
+LogFile = Annotated[Path | None, typer.Option("--log", help="Also write the log to this file")]
+ClaimsPath = Annotated[Path, typer.Option("--claims", help="File of documented numbers: workloads/<name>/claims.yaml")]
 FoundResults = Annotated[
     Path | None,
-    typer.Option("--from", help="A results folder, a record or a proof; without it, the newest of results/ and results/*"),
+    typer.Option("--from", help="Results folder, record or proof. Default: the newest results"),
 ]
 
 USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]  # click's, of which typer may bring a copy of its own

@@ -22,7 +22,7 @@ DatasetFile = Annotated[Path, typer.Option(help="dataset.json")]
 def prepare(
     config: ConfigFiles, out: Annotated[Path, typer.Option(help="dataset.json to write")], log_file: LogFile = None
 ) -> None:
-    """Write the dataset.json of a workload whose programs bring their data themselves."""
+    """Write dataset.json for a workload whose programs bring their own data."""
     from speedproof.config.load import load_config
     from speedproof.config.workload import find_workload
     from speedproof.results.dataset import own_data
@@ -38,7 +38,7 @@ def conditions(
     dataset: DatasetFile,
     gpus: Annotated[int, typer.Option(help="How many the widest variant runs on")] = 1,
 ) -> None:
-    """Print what else than the variant could make two runs differ."""
+    """Print the conditions that could make two runs differ."""
     from speedproof.config.load import load_config
     from speedproof.config.workload import find_workload
     from speedproof.results.dataset import Dataset

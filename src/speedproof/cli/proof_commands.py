@@ -24,44 +24,42 @@ class ProofOptions:
 
     commands: Annotated[
         list[str],
-        typer.Argument(
-            help="Two or more, each in quotes, a program and its words (a shell's line: \"sh -c '…'\"); or a file of `init`"
-        ),
+        typer.Argument(help="Two or more commands, each in quotes (shell syntax: \"sh -c '…'\"); or a file made by `init`"),
     ]
     claim: Annotated[str | None, typer.Option(help="Speedup to test, for example '>= 1.5'. Default: any difference")] = None
     metric: Annotated[
         str | None, typer.Option(help="Metric to compare. Default: epoch time if every command reports epochs, else wall time")
     ] = None
     epoch: Annotated[
-        str | None, typer.Option(help="Regex for a line printed once per epoch; an epoch lasts from one to the next")
+        str | None, typer.Option(help="Regex for a line printed once per epoch; epochs are timed between these lines")
     ] = None
-    epoch_s: Annotated[
-        str | None, typer.Option(help="Regex whose (group) is the time of an epoch; with --file, the column")
-    ] = None
+    epoch_s: Annotated[str | None, typer.Option(help="Regex whose (group) is an epoch's time; with --file, the column")] = None
     rate: Annotated[
         str | None, typer.Option(help="Regex whose (group) is a rate, such as tokens/s; with --file, the column")
     ] = None
     unit: Annotated[
         str | None,
-        typer.Option(help="Unit of --epoch-s: ns, us, ms, s, min or h. Default: as printed behind the number, else s"),
+        typer.Option(help="Unit of --epoch-s: ns, us, ms, s, min or h. Default: as printed after the number, else s"),
     ] = None
     cumulative: Annotated[
-        bool, typer.Option("--cumulative", help="--epoch-s is the time since the start; epochs are its differences")
+        bool, typer.Option("--cumulative", help="--epoch-s reads the time since the start; subtract to get epochs")
     ] = False
-    epoch_range: Annotated[
-        str | None, typer.Option(help="What the programs' NVTX ranges are called that are epochs; * stands for anything")
-    ] = None
+    epoch_range: Annotated[str | None, typer.Option(help="Name of the NVTX ranges that are epochs; * matches anything")] = None
     quality: Annotated[
         str | None,
         typer.Option(help="Regex whose (group) is the quality; with --file, the column"),
     ] = None
     quality_command: Annotated[
         str | None,
-        typer.Option(metavar="COMMAND", help="Prints the quality of --artifact in {run}: 'python evaluate.py {run}'"),
+        typer.Option(
+            metavar="COMMAND", help="Command that prints the quality of a run's --artifact: 'python evaluate.py {run}'"
+        ),
     ] = None
     artifacts: Annotated[
         list[str] | None,
-        typer.Option("--artifact", metavar="PATTERN", help="File that each run must write, as 'out/*.pt' (repeatable)"),
+        typer.Option(
+            "--artifact", metavar="PATTERN", help="File that each run must write, for example 'out/*.pt' (repeatable)"
+        ),
     ] = None
     margin: Annotated[
         float | None,
@@ -74,26 +72,24 @@ class ProofOptions:
     ] = None
     rounds: Annotated[
         int | None,
-        typer.Option(help="Timed runs of each command, with --budget at most: 4, 6, 8 … Default: until decided"),
+        typer.Option(help="Timed runs of each command; with --budget, the maximum. Default: until decided"),
     ] = None
     budget_min: Annotated[
         float | None,
-        typer.Option("--budget", metavar="MINUTES", help="Time for rounds. Default: 30"),
+        typer.Option("--budget", metavar="MINUTES", help="Time limit for all rounds. Default: 30"),
     ] = None
-    control: Annotated[
-        bool, typer.Option("--control", help="Run the first command twice per round, to see how far it differs from itself")
-    ] = False
+    control: Annotated[bool, typer.Option("--control", help="Run the first command twice per round to show the noise")] = False
     timeout_s: Annotated[int | None, typer.Option("--timeout", metavar="SECONDS", help="Time limit for each run")] = None
     wait: Annotated[bool, typer.Option("--wait", help="Wait for another measurement on this machine to end. Default: fail")] = (
         False
     )
     wait_for_quiet_min: Annotated[
         float | None,
-        typer.Option("--wait-for-quiet", metavar="MINUTES", help="Wait up to so long for other programs to end. Default: 0"),
+        typer.Option("--wait-for-quiet", metavar="MINUTES", help="Wait up to this long for other programs to end. Default: 0"),
     ] = None
     passed: Annotated[
         list[str] | None,
-        typer.Option("--pass", metavar="PATTERN", help="Let commands see a variable that reads like a secret (repeatable)"),
+        typer.Option("--pass", metavar="PATTERN", help="Pass a variable whose name looks like a secret (repeatable)"),
     ] = None
     dropped: Annotated[
         list[str] | None,
@@ -106,12 +102,14 @@ class ProofOptions:
     blind: Annotated[bool, typer.Option("--blind", help="Hide speedproof from timed runs")] = False
     device: Annotated[str | None, typer.Option(help="auto, cuda or cpu. Default: auto")] = None
     gpus: Annotated[
-        int | None, typer.Option(help="GPUs that each command uses; it starts its own ranks, as by torchrun; without it, 1")
+        int | None, typer.Option(help="GPUs that each command uses by starting its own ranks, as torchrun does. Default: 1")
     ] = None
-    profiled: Annotated[int | None, typer.Option(help="Runs of each command under a profiler, which say why")] = None
+    profiled: Annotated[int | None, typer.Option(help="Profiled runs of each command, to explain a difference. Default: 0")] = (
+        None
+    )
     profiler: Annotated[
         str | None,
-        typer.Option(help="nsys, as without it: any program; or kineto, torch.profiler: a Python program with torch, no nsys"),
+        typer.Option(help="nsys (any program) or kineto (torch.profiler; needs no nsys). Default: nsys"),
     ] = None
     sources: Annotated[
         list[str] | None,
@@ -120,29 +118,29 @@ class ProofOptions:
     workdir: Annotated[
         str | None,
         typer.Option(
-            help="copy, as without it: runs start in fresh copies of this folder; commit: of its last commit; here: in it, "
-            "and {run} in a command is a fresh folder"
+            help="Start runs in a copy of this folder, of its last commit (commit), or here; {run} is a fresh folder. "
+            "Default: copy"
         ),
     ] = None
     caches: Annotated[
-        str | None, typer.Option(help="Compile caches: warm (private, from the warm-up; default), cold, or shared (yours)")
+        str | None, typer.Option(help="Compile caches: warm (private, filled by the warm-up), cold or shared. Default: warm")
     ] = None
-    isolate: Annotated[
-        bool, typer.Option("--isolate", help="Drop what a run writes to HOME, /tmp and Python packages when it ends")
-    ] = False
+    isolate: Annotated[bool, typer.Option("--isolate", help="Discard what a run writes to HOME, /tmp and Python packages")] = (
+        False
+    )
     profile: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A Snakemake profile that says where jobs run: slurm, or one of yours")
+        str | None, typer.Option(metavar="NAME", help="Snakemake profile for running on a cluster, for example slurm")
     ] = None
     job: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="What the job asks a cluster for: cores, memory_mib, runtime_min, gpu_model; several times; without it, 16 "
-            "cores, 64 GiB, 4 hours",
+            help="Cluster resources: cores, memory_mib, runtime_min, gpu_model (repeatable). Default: 16 cores, 64 GiB, "
+            "4 hours",
         ),
     ] = None
     container: Annotated[
-        str | None, typer.Option(metavar="IMAGE", help="A .sif file that the commands run in, by Apptainer; of any content")
+        str | None, typer.Option(metavar="IMAGE", help="Run the commands in this .sif image, by Apptainer")
     ] = None
 
     def read(self) -> "ProofRequest":
@@ -171,14 +169,16 @@ class ProofOptions:
 @asking(ProofOptions)
 def run_prove(
     asked: ProofOptions,
-    out: Annotated[Path, typer.Option(help="The proof's folder; the same command goes on in it")] = Path("results/proof"),
-    json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON instead of a table")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing while it runs")] = False,
+    out: Annotated[Path, typer.Option(help="Folder of the proof; the same command resumes it")] = Path("results/proof"),
+    json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress")] = False,
 ) -> None:
     """Test whether one command is faster than another: `speedproof prove 'python a.py' 'python b.py'`.
 
-    The ratio is the first command's time over the second's. Ends with 0: faster or slower, or the claim
-    holds; 1: equivalent, the claim fails, or a worse quality; 2: inconclusive, or the quality is not established; 3: an error.
+    The ratio is the first command's time over the second's.
+
+    Exit status 0: faster or slower, or the claim holds. 1: equivalent, the claim fails, or a worse quality. 2: inconclusive, or the
+    quality is not established. 3: an error.
     """
     from speedproof.run.proof.status import Status
 
@@ -200,7 +200,7 @@ def run_prove(
 )
 @asking(ProofOptions)
 def init(asked: ProofOptions) -> None:
-    """Print a proof as YAML, to be kept: `speedproof init 'python a.py' 'python b.py' > proof.yaml`."""
+    """Write a proof as a YAML file: `speedproof init 'python a.py' 'python b.py' > proof.yaml`."""
     from speedproof.run.proof.request import write_request
 
     with ending_as_proof():
@@ -215,12 +215,12 @@ def init(asked: ProofOptions) -> None:
 )
 def verdict(
     results: FoundResults = None,
-    json: Annotated[bool, typer.Option("--json", help="Print comparison.json, or the verdict of a proof, as it is")] = False,
-    metrics: Annotated[bool, typer.Option("--metrics", help="Print every metric of the timed runs, too")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print comparison.json, or a proof's verdict, as JSON")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Also print every metric of the timed runs")] = False,
 ) -> None:
-    """Print what was found in a sentence, how sure that is, all that else was found, and where the report is.
+    """Print what a proof, a results folder or a record found, and where its report is.
 
-    Of a proof (`speedproof prove`) it ends with the same exit status.
+    For a proof, the exit status is that of `speedproof prove`.
     """
     with ending_as_verdict():
         status = _print_verdict(results, json, metrics)

@@ -21,10 +21,10 @@ commands = typer.Typer()
 )
 def report(
     results: FoundResults = None,
-    out: Annotated[Path | None, typer.Option(help="Where to write; without it, where the results are")] = None,
+    out: Annotated[Path | None, typer.Option(help="Output folder. Default: beside the results")] = None,
     log_file: LogFile = None,
 ) -> None:
-    """Draw the figures; write report.md, and report.html with the figures. The same results give the same bytes."""
+    """Write report.md and report.html with the figures. The same results give the same bytes."""
     from speedproof.run.archive.rebuild import rebuild_report
     from speedproof.run.proof.find import take_results
     from speedproof.run.staleness import check_current
@@ -46,7 +46,7 @@ def rebuild(
     claims: ClaimsPath,
     results: FoundResults = None,
 ) -> None:
-    """Make everything that follows from experiments/ again: analyses, comparison, figures, report."""
+    """Rebuild all that follows from experiments/: analyses, comparison, figures, report."""
     from speedproof.run.archive.rebuild import rebuild_results
     from speedproof.run.proof.find import take_results
     from speedproof.run.staleness import check_current
@@ -64,17 +64,17 @@ def rebuild(
 )
 def record(
     claims: ClaimsPath,
-    out: Annotated[Path, typer.Option(help="The record: records/<date>-<gpu>")],
+    out: Annotated[Path, typer.Option(help="Record to write: records/<date>-<gpu>")],
     results: Annotated[
         list[Path] | None,
-        typer.Option("--from", help="A results folder; several times: their experiments merge; without it, the newest one"),
+        typer.Option("--from", help="Results folder (repeatable; experiments are merged). Default: the newest"),
     ] = None,
     untraced: Annotated[
         list[str] | None,
-        typer.Option("--untraced", help="A variant whose profiled runs are left out, which the report says; several times"),
+        typer.Option("--untraced", help="Leave out a variant's profiled runs; the report mentions it (repeatable)"),
     ] = None,
 ) -> None:
-    """Keep finished experiments as a record: scrubbed, without volumes and checkpoints, with their comparison and report."""
+    """Archive finished experiments as a record, without data, checkpoints and secrets."""
     from speedproof.run.archive.record import write_record
     from speedproof.run.proof.find import take_results
 
@@ -121,10 +121,12 @@ def merge(
     epilog=examples("speedproof records", "speedproof records --readme README.md"),
 )
 def records(
-    folder: Annotated[Path, typer.Option("--from", help="The folder of records")] = Path("records"),
-    readme: Annotated[Path | None, typer.Option(help="Where to write the table, between its marks; without it, print")] = None,
+    folder: Annotated[Path, typer.Option("--from", help="Folder of records")] = Path("records"),
+    readme: Annotated[
+        Path | None, typer.Option(help="Write the table into this file, between its marks. Default: print")
+    ] = None,
 ) -> None:
-    """Tabulate the records, for the README."""
+    """Print a table of the records, for the README."""
     from speedproof.report.records_overview import tabulate_records, update_readme
 
     if readme:
@@ -144,10 +146,10 @@ def cost(
     config: ConfigFiles,
     past: Annotated[
         list[Path] | None,
-        typer.Option("--from", help="A folder of past records or results; several times; without it, records"),
+        typer.Option("--from", help="Folder of past records or results (repeatable). Default: records"),
     ] = None,
 ) -> None:
-    """Say what a configuration will cost: GPU minutes by past runs, disk, download."""
+    """Estimate what a configuration costs: GPU minutes (from past runs), disk, download."""
     from speedproof.config.load import load_config
     from speedproof.run.archive.cost import describe_cost, estimate_cost
 
@@ -161,11 +163,9 @@ def cost(
     epilog=examples("speedproof close --experiment results/experiments/experiment-1"),
 )
 def close(
-    experiment: Annotated[
-        Path, typer.Option(help="The experiment's folder, RESULTS/experiments/<name>; it reads RESULTS/config.json")
-    ],
+    experiment: Annotated[Path, typer.Option(help="Experiment folder: RESULTS/experiments/<name>")],
 ) -> None:
-    """Close an interrupted experiment that cannot go on, for example without its GPU: whole runs count, as the report says."""
+    """Close an interrupted experiment that cannot resume; its complete runs count."""
     from speedproof.config.load import read_completed_config
     from speedproof.results.folder import CONFIG_FILE
     from speedproof.run.archive.close import close_experiment

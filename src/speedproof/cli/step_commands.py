@@ -58,7 +58,7 @@ def experiment(
     container: Annotated[Path | None, typer.Option(help="Several nodes: the image to enter on each of them")] = None,
     log_file: LogFile = None,
 ) -> None:
-    """Run an experiment: all planned runs, one after the other, each in a fresh process; on several nodes, start it on each."""
+    """Run an experiment: all planned runs in turn, each in a fresh process."""
     from speedproof.cluster.launch import launch_on_nodes, needs_launch
     from speedproof.config.load import load_config
 
@@ -100,7 +100,7 @@ def warm_up_step(
     out: Annotated[Path, typer.Option(help="warm-up.json to write")],
     log_file: LogFile = None,
 ) -> None:
-    """Run each command of a proof once, where its runs will be, and write what that found."""
+    """Run each command of a proof once as its warm-up."""
     from speedproof.config.load import load_config
     from speedproof.config.workload import find_workload
     from speedproof.results.files import write_text
@@ -138,7 +138,7 @@ def verdicts(
     rich_help_panel=STEPS,
     epilog=examples("speedproof schema --out workflow/schemas/config.schema.yaml"),
 )
-def schema(out: Annotated[Path | None, typer.Option(help="File to write; without it, print")] = None) -> None:
+def schema(out: Annotated[Path | None, typer.Option(help="File to write. Default: print")] = None) -> None:
     """Write the configuration's JSON schema."""
     from speedproof.config.model import Config
     from speedproof.config.schema import schema_text

@@ -26,16 +26,17 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 INPUT = "A trace's folder, an nsys report (.nsys-rep), its SQLite, Parquet or Arrow export, or torch.profiler's .json(.gz)"
-ProcessNumber = Annotated[int | None, typer.Option(help="Whose loop, by the trace's number; without it, the GPU's busiest")]
-EpochPattern = Annotated[str | None, typer.Option(help="Regular expression of an iteration's range name; without it, found")]
+ProcessNumber = Annotated[
+    int | None, typer.Option(help="Process to analyze, by its id in the trace. Default: the one that uses the GPU most")
+]
+EpochPattern = Annotated[str | None, typer.Option(help="Regex for the name of an iteration's range. Default: detected")]
 PhasePatterns = Annotated[
-    list[str] | None, typer.Option("--phase", metavar="NAME=PATTERN", help="Ranges to call a phase; as often as needed")
+    list[str] | None,
+    typer.Option("--phase", metavar="NAME=PATTERN", help="Name a phase and the ranges that belong to it (repeatable)"),
 ]
-WithPage = Annotated[
-    bool, typer.Option("--page/--no-page", help="Write report.html, a page with the timeline, or leave it out")
-]
-Perfetto = Annotated[bool, typer.Option("--perfetto", help="Also write trace.pftrace, every event, for a Perfetto page")]
-WholeTrace = Annotated[bool, typer.Option("--whole", help="Take the trace as one stretch: look for no iterations")]
+WithPage = Annotated[bool, typer.Option("--page/--no-page", help="Write report.html with the timeline")]
+Perfetto = Annotated[bool, typer.Option("--perfetto", help="Also write trace.pftrace for Perfetto")]
+WholeTrace = Annotated[bool, typer.Option("--whole", help="Analyze the whole trace; look for no iterations")]
 
 
 @commands.command(
@@ -49,22 +50,20 @@ WholeTrace = Annotated[bool, typer.Option("--whole", help="Take the trace as one
 )
 def analyze(
     trace: Annotated[Path, typer.Argument(help=INPUT)],
-    out: Annotated[Path, typer.Option(help="Where summary.json and its tables go")],
+    out: Annotated[Path, typer.Option(help="Output folder")],
     epoch: EpochPattern = None,
     phase: PhasePatterns = None,
     whole: WholeTrace = False,
     process: ProcessNumber = None,
-    tables: Annotated[Path | None, typer.Option(help="A folder for every table of summary.json, as CSV")] = None,
+    tables: Annotated[Path | None, typer.Option(help="Also write every table of summary.json to this folder, as CSV")] = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="Write these tables as Parquet")] = False,
-    may_be_empty: Annotated[
-        bool, typer.Option("--may-be-empty", help="Write down of a trace of nothing that it is one")
-    ] = False,
+    may_be_empty: Annotated[bool, typer.Option("--may-be-empty", help="Accept a trace without events")] = False,
     page: WithPage = True,
     perfetto: Perfetto = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no tables")] = False,
     log_file: LogFile = None,
 ) -> None:
-    """Say where the time of one trace went: iterations, phases, idle gaps and their causes, kernels."""
+    """Analyze where the time of a trace went: iterations, phases, idle gaps and their causes, kernels."""
     from speedproof.report.terminal import print_summary
     from speedproof.trace.iterations import Choice
     from speedproof.trace.summarize import analyze_trace, write_summary
@@ -98,21 +97,21 @@ def analyze(
 )
 def compare(
     a: Annotated[Path, typer.Argument(help=INPUT)],
-    b: Annotated[Path, typer.Argument(help="The same, of the run to compare it with")],
-    out: Annotated[Path, typer.Option(help="Where difference.json goes")],
+    b: Annotated[Path, typer.Argument(help="The trace to compare it with")],
+    out: Annotated[Path, typer.Option(help="Output folder")],
     epoch: EpochPattern = None,
     phase: PhasePatterns = None,
     whole: WholeTrace = False,
     samples_a: Annotated[
-        float | None, typer.Option(help="Training samples in an epoch of A: with B's, compared by sample")
+        float | None, typer.Option(help="Training samples per epoch of A; with --samples-b, compare per sample")
     ] = None,
-    samples_b: Annotated[float | None, typer.Option(help="The same of B")] = None,
+    samples_b: Annotated[float | None, typer.Option(help="Training samples per epoch of B")] = None,
     process_a: ProcessNumber = None,
     process_b: ProcessNumber = None,
     page: WithPage = True,
     perfetto: Perfetto = False,
 ) -> None:
-    """Account for the difference between two traces' epochs, to the nanosecond."""
+    """Explain the difference between two traces, to the nanosecond."""
     from speedproof.report.terminal import print_difference
     from speedproof.trace.diff import analyze_pair, compare_summaries, write_difference
     from speedproof.trace.iterations import Choice
@@ -142,11 +141,11 @@ def compare(
     epilog=examples("speedproof ranks rank0/report.sqlite rank1/report.sqlite --out ranks"),
 )
 def ranks(
-    traces: Annotated[list[Path], typer.Argument(help="Each rank's trace, in order, or one with a process for each rank")],
-    out: Annotated[Path, typer.Option(help="Where ranks.json goes")],
+    traces: Annotated[list[Path], typer.Argument(help="One trace per rank, in order, or one trace with a process per rank")],
+    out: Annotated[Path, typer.Option(help="Output folder")],
     log_file: LogFile = None,
 ) -> None:
-    """Say which rank waits for which, and how much of their communication is hidden."""
+    """Show which rank waits for which, and how much communication is hidden."""
     from speedproof.report.ranks_section import describe_ranks
     from speedproof.trace.rank_waits import summarize_ranks, write_ranks_summary
 
@@ -165,9 +164,9 @@ def ranks(
 )
 def convert(
     export: Annotated[Path, typer.Argument(help=INPUT)],
-    out: Annotated[Path, typer.Option(help="The trace's folder")],
+    out: Annotated[Path, typer.Option(help="Folder of the trace")],
 ) -> None:
-    """Convert a profiler's file, of anyone's program, to a trace."""
+    """Convert a profiler's file to a trace."""
     from speedproof.profilers.convert import convert_input
 
     info = convert_input(export, out)
@@ -186,16 +185,14 @@ def convert(
 )
 def open_in_perfetto(
     shown: Annotated[
-        list[Path] | None, typer.Argument(help="A trace.pftrace, or one or two traces; without any, those of the results' page")
+        list[Path] | None, typer.Argument(help="A trace.pftrace, or one or two traces. Default: those of the results")
     ] = None,
     results: FoundResults = None,
-    page: Annotated[str, typer.Option(help="The address of a Perfetto page")] = "https://ui.perfetto.dev",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of this machine, where the page fetches it; the public page asks 9001 alone")
-    ] = 9001,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Start the browser, or print the link alone")] = True,
+    page: Annotated[str, typer.Option(help="Address of a Perfetto page")] = "https://ui.perfetto.dev",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; the public page accepts only 9001")] = 9001,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser, or only print the link")] = True,
 ) -> None:
-    """Open a trace, or a pair, in a Perfetto page: it is served from this machine, to this machine, until the page has it."""
+    """Open one trace or two in Perfetto; the file is served only to this machine."""
     import tempfile
     import webbrowser
 
@@ -224,12 +221,12 @@ def open_in_perfetto(
     epilog=examples("speedproof launch --image container.sif --out traces -- -m mine.train --epochs 2"),
 )
 def launch(
-    program: Annotated[list[str], typer.Argument(help="After `--`: what torchrun starts, `-m MODULE …` or a script")],
+    program: Annotated[list[str], typer.Argument(help="After `--`: what torchrun starts (`-m MODULE …` or a script)")],
     image: Annotated[Path, typer.Option(help="The container image (.sif)")],
     out: Annotated[Path, typer.Option(help="rank<k>/report.nsys-rep of each node goes here, k counting nodes")],
-    head: Annotated[str | None, typer.Option(help="Where processes find each other; without it, the job's first node")] = None,
+    head: Annotated[str | None, typer.Option(help="Node where processes meet. Default: the first node of the job")] = None,
 ) -> None:
-    """Run any torchrun program on all nodes of this Slurm job, each node in the container under nsys."""
+    """Run a torchrun program on all nodes of this Slurm job, in the container and under nsys."""
     from speedproof.cluster.launch import plan_launch, run_launch
 
     for report in run_launch(plan_launch(os.environ, image, out, head), program):
