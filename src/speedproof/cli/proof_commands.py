@@ -177,8 +177,8 @@ def run_prove(
 
     The ratio is the first command's time over the second's.
 
-    Exit status 0: faster or slower, or the claim holds. 1: equivalent, the claim fails, or a worse quality. 2: inconclusive, or the
-    quality is not established. 3: an error.
+    Exit status 0: faster or slower, or the claim holds. 1: equivalent, the claim fails, or a worse quality.
+    2: inconclusive, or the quality is not established. 3: an error.
     """
     from speedproof.run.proof.status import Status
 
