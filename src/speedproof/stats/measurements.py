@@ -388,9 +388,7 @@ def _list_objections(
     return list(blocking.values())
 
 
-def _examine(
-    results: Results, found: PairedMetric, variants: tuple[str, str], metric: str, target: float | None
-) -> Examined:
+def _examine(results: Results, found: PairedMetric, variants: tuple[str, str], metric: str, target: float | None) -> Examined:
     """Return a ratio of one experiment as checks see it."""
     asked, experiment = results.asked, found.runs[0].experiment
     trusted = any(one.trust_reported is not None for one in results.experiments if one.experiment == experiment)

@@ -44,9 +44,7 @@ def group_equal(results: Results, variants: Sequence[str]) -> list[Results]:
             key = tuple(tuple(sorted({digest_settings(run.run) for run in of_variant})) for of_variant in runs)
             groups.setdefault(key, set()).add(experiment.experiment)
     found = [
-        replace(
-            results.of_experiments(names), experiments=[one for one in results.experiments if one.experiment in names]
-        )
+        replace(results.of_experiments(names), experiments=[one for one in results.experiments if one.experiment in names])
         for names in groups.values()
     ]
     return sorted(found, key=lambda group: _measure_size(group, variants), reverse=True)
