@@ -205,6 +205,12 @@ def test_proofs_of_other_program_files_are_not_of_equal_settings_but_workloads_a
     assert len(group_equal(merge_results(folders).results, PAIR)) == 1
 
 
+def test_a_record_is_not_made_of_proofs_of_other_program_files(folders, tmp_path):
+    proofs = [as_proof(folder, source) for folder, source in zip(folders, ("old", "new"), strict=False)]
+    with pytest.raises(RecordError, match="baseline has program files new, but old in"):
+        write_record(proofs, CLAIMS, tmp_path / "record")
+
+
 @pytest.mark.parametrize("machines", [1, 3])
 def test_what_blocks_the_ratio_of_one_experiment_blocks_the_merged_one(folders, machines):
     leave_process(folders[0])
