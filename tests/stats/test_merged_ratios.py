@@ -188,6 +188,9 @@ def test_a_variant_is_called_as_its_newest_experiment_calls_it_whatever_the_orde
         change_runs(results, lambda run, title=title: {"techniques": run.techniques | {"title": f"{title} {run.variant}"}})
     for given in ((old, new), (new, old)):
         assert {tuple(merged.titles.values()) for merged in measure_epochs(given)} == {("After baseline", "After fast")}
+        record = tmp_path / f"record-of-{given[0].name}-first"
+        write_record(list(given), CLAIMS, record)
+        assert list(read_results(record).variants.values()) == ["After baseline", "After fast"]
 
 
 def test_proofs_of_other_program_files_are_not_of_equal_settings_but_workloads_are(folders):
