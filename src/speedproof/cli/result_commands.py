@@ -91,28 +91,30 @@ def record(
     ),
 )
 def merge(
-    results: Annotated[list[Path], typer.Option("--from", help="A record or results folder (repeatable)")],
+    results: Annotated[list[Path], typer.Option("--from", help="A record, results folder or proof (repeatable)")],
     claims: Annotated[Path | None, typer.Option("--claims", help="Also judge these documented ratios: a claims.yaml")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
 ) -> None:
     """Merge experiments of equal settings from several records: each machine counts once."""
-    from speedproof.report.merged import list_merged, write_merged_json
+    from speedproof.report.merged import MergedAnswer, list_merged, write_merged_json
     from speedproof.report.terminal import lay_out
     from speedproof.results.merging import merge_results
+    from speedproof.run.proof.find import take_results
     from speedproof.stats.claims_file import load_claims
-    from speedproof.stats.main_ratios import MAIN_METRICS
-    from speedproof.stats.merged_ratios import judge_merged, measure_merged
-    from speedproof.stats.metrics import METRICS
+    from speedproof.stats.merged_ratios import count_unjudged, judge_merged, measure_merged
 
-    merged = merge_results(results)
-    ratios = measure_merged(merged, [metric for metric in MAIN_METRICS if not METRICS[metric].needs_target])
-    judged = judge_merged(merged, load_claims(claims)) if claims else []
+    merged = merge_results([take_results(folder) for folder in results])
+    ratios, documented = measure_merged(merged.results), load_claims(claims) if claims else None
+    judged = judge_merged(merged.results, documented) if documented else []
+    answer = MergedAnswer(ratios, merged.repeated, judged, count_unjudged(judged, documented) if documented else 0)
     if as_json:
-        typer.echo(write_merged_json(ratios, judged))
+        typer.echo(write_merged_json(answer))
         return
-    for listing in list_merged(merged, ratios, judged):
-        for line in lay_out(listing):
-            typer.echo(line)
+    for part in list_merged(answer):
+        if isinstance(part, str):
+            say(part)
+        else:
+            typer.echo("\n".join(["", *lay_out(part)]))
 
 
 @commands.command(

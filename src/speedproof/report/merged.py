@@ -1,65 +1,131 @@
 """What merged experiments say: ratios of equal settings, each with its machines, and documented ratios beside them."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from speedproof.report.answer import capitalize
+from speedproof.report.forest import describe_state
+from speedproof.report.objection_phrases import describe_objection
 from speedproof.report.scope import SHARED_MACHINE
 from speedproof.report.trace_listings import Listing
 from speedproof.results.claim_results import ClaimResult
-from speedproof.results.comparison import Ratio
-from speedproof.results.folder import Results
+from speedproof.results.objections import list_leading
+from speedproof.stats.main_ratios import MainRatio, judge_row
+from speedproof.stats.merged_ratios import MergedRatio
 from speedproof.stats.metrics import METRICS
 from speedproof.util.numbers import format_count, format_range, format_ratio, format_value
 
-_COLUMNS = ["variants", "metric", ">ratio", ">95 % interval", ">pairs", "measured on", "quality"]
-_CLAIMS = ["documented ratio", "documented", ">measured", ">95 % interval", "outcome"]
+_COLUMNS = ["metric", ">ratio", ">95 % interval", ">pairs", "measured on", "outcome"]
+_CLAIMS = ["documented ratio", "documented", ">measured", ">95 % interval", ">pairs", "outcome"]
 
 
-def list_merged(results: Results, ratios: Sequence[Ratio], claims: Sequence[ClaimResult]) -> Iterator[Listing]:
-    """Yield a table of the ratios and, if documented ratios were judged, one of these."""
-    titles = results.variants
-    yield Listing(
-        "",
-        _COLUMNS,
-        [
-            [
-                f"{titles[ratio.reference]} / {titles[ratio.candidate]}",
-                METRICS[ratio.metric].title,
-                *format_ratio(ratio.centre, ratio.low, ratio.high),
-                str(ratio.pairs),
-                _name_machines(ratio),
-                _describe_learning(ratio),
-            ]
-            for ratio in ratios
-        ],
-        most=len(ratios),
-    )
+@dataclass(frozen=True)
+class MergedAnswer:
+    """What was found in merged experiments."""
+
+    ratios: Sequence[MergedRatio]
+    repeated: Mapping[str, str]  # experiments that were given again, each with the one that counts
+    claims: Sequence[ClaimResult] = ()
+    not_judged: int = 0  # documented ratios
+
+
+def list_merged(answer: MergedAnswer) -> Iterator[Listing | str]:
+    """Yield a table of the ratios of each two variants, what is to be known of them, and documented ratios, if any."""
+    yield from (f"{name}: the same experiment as {counted}; counted once" for name, counted in answer.repeated.items())
+    sections: dict[tuple[str, tuple[str, ...]], list[MergedRatio]] = {}
+    for merged in answer.ratios:
+        sections.setdefault((_name_variants(merged), merged.experiments), []).append(merged)
+    for (variants, experiments), own in sections.items():
+        yield Listing(variants, _COLUMNS, [_list_cells(merged) for merged in own], most=len(own))
+        yield f"Experiments: {', '.join(experiments)}"
+        yield from _describe_doubts(own)
+        yield from _describe_learning(own)
+    if not answer.ratios:
+        yield "No experiment has pairs of timed runs of two variants."
+    yield from _list_claims(answer)
+
+
+def _list_claims(answer: MergedAnswer) -> Iterator[Listing | str]:
+    """Yield a table of documented ratios, and how many were not judged."""
     rows = [
         [
             claim.text,
             claim.documented,
             format_value(claim.measured, claim.unit),
             format_range(claim.low, claim.high, claim.unit),
+            str(claim.counted),
             claim.verdict,
         ]
-        for claim in claims
+        for claim in answer.claims
     ]
     if rows:
         yield Listing("", _CLAIMS, rows, most=len(rows))
+    if answer.not_judged:
+        yield f"Not judged: {format_count(answer.not_judged, 'documented ratio')} that these experiments did not measure."
 
 
-def write_merged_json(ratios: Sequence[Ratio], claims: Sequence[ClaimResult]) -> str:
-    """Return ratios and documented ratios as JSON, as `comparison.json` has them."""
-    rows = {"ratios": ratios, "claims": claims}
-    return json.dumps({name: [row.model_dump(mode="json") for row in own] for name, own in rows.items()}, indent=1)
+def write_merged_json(answer: MergedAnswer) -> str:
+    """Return ratios and documented ratios as `comparison.json` has them, with what readers of the tables are told besides."""
+    plain = {
+        "ratios": [_to_plain(merged) for merged in answer.ratios],
+        "claims": [claim.model_dump(mode="json") for claim in answer.claims],
+        "not_judged": answer.not_judged,
+        "repeated": dict(answer.repeated),
+    }
+    return json.dumps(plain, indent=1)
 
 
-def _name_machines(ratio: Ratio) -> str:
-    where = format_count(ratio.hosts, "machine") if ratio.scope == "model" else str(ratio.experiment)
-    return f"{where}, {SHARED_MACHINE}" if ratio.runs_beside else where
+def _to_plain(merged: MergedRatio) -> dict[str, Any]:
+    return {
+        **merged.ratio.model_dump(mode="json"),
+        "titles": {name: merged.titles[name] for name in (merged.ratio.reference, merged.ratio.candidate)},
+        "experiments": list(merged.experiments),
+        "verdict": _describe_outcome(merged),
+        "doubts": _list_doubts(merged),
+        "trust_reported": list(merged.trust_reported),
+    }
 
 
-def _describe_learning(ratio: Ratio) -> str:
-    if ratio.quality is None:
-        return ""
-    return f"{ratio.quality.outcome}: {ratio.quality.reason}"
+def _name_variants(merged: MergedRatio) -> str:
+    """Return both variants as a ratio of times has them: that of a rate is turned."""
+    names = [merged.ratio.reference, merged.ratio.candidate]
+    names = names if METRICS[merged.ratio.metric].lower_is_better else names[::-1]
+    return " / ".join(merged.titles[name] for name in names)
+
+
+def _list_cells(merged: MergedRatio) -> list[str]:
+    ratio = merged.ratio
+    where = format_count(ratio.hosts, "machine")
+    return [
+        METRICS[ratio.metric].title,
+        *format_ratio(ratio.centre, ratio.low, ratio.high),
+        str(ratio.pairs),
+        f"{where}, {SHARED_MACHINE}" if ratio.runs_beside else where,
+        _describe_outcome(merged),
+    ]
+
+
+def _describe_outcome(merged: MergedRatio) -> str:
+    """Return what is known of a ratio, in the words of a report, of the variant that a ratio above 1 favours."""
+    return describe_state(MainRatio(merged.ratio, judge_row(merged.ratio), documented=True)).text
+
+
+def _list_doubts(merged: MergedRatio) -> list[str]:
+    """Return why a ratio is inconclusive, as far as a check found it."""
+    leading = list_leading(merged.ratio.objections, merged.ratio.outcome == "inconclusive")
+    return [describe_objection(one, merged.titles) for one in leading]
+
+
+def _describe_doubts(ratios: Sequence[MergedRatio]) -> Iterator[str]:
+    """Yield why ratios of the same runs are inconclusive, each reason once."""
+    doubts = dict.fromkeys(doubt for merged in ratios for doubt in _list_doubts(merged))
+    yield from (f"Inconclusive: {doubt}." for doubt in doubts)
+    yield from (f"Reported times are trusted: {reason}." for reason in ratios[0].trust_reported)
+
+
+def _describe_learning(ratios: Sequence[MergedRatio]) -> Iterator[str]:
+    """Yield the quality that ratios of the same runs share, as the first of them has it."""
+    checks = [merged.ratio.quality for merged in ratios if merged.ratio.quality is not None]
+    yield from (f"Quality {check.outcome}: {capitalize(check.reason)}." for check in checks[:1])

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from speedproof.util.errors import RecordError
 def digest_settings(run: Run) -> str:
     """Return a digest of the settings that decide what a variant learns: its techniques, its workload, and for how long.
 
-    Seed, data and machine are none of them. A setting that is off counts as one that an earlier version did not know.
+    Seed, data and machine are none of them. A setting that is off counts as one that an earlier version did not know. The
+    sources of a workload are a condition; a proof's commands have no other settings than their files.
     """
     settings = {
         "case": Path(run.case).name,
@@ -26,6 +27,7 @@ def digest_settings(run: Run) -> str:
         "validate_every": run.validate_every,
         "techniques": without_title(run.techniques),
         "workload": run.workload,
+        "sources": run.conditions.sources if run.is_of_proof else None,
     }
     return digest_of(_leave_out_off(settings))
 
@@ -39,29 +41,76 @@ def _leave_out_off(value: Any) -> Any:
     }
 
 
-def merge_results(folders: Sequence[Path]) -> Results:
+@dataclass(frozen=True)
+class Merged:
+    """Experiments of several folders, each once."""
+
+    results: Results
+    repeated: dict[str, str]  # names of experiments that were given again, each with the one that counts for it
+
+
+def merge_results(folders: Sequence[Path]) -> Merged:
     """Return the experiments of several folders as those of one, each named after its folder, by machine.
 
     Raises:
         RecordError: a folder is given twice, cannot be read, or committed to another rule of quality than the first.
     """
-    names = [folder.resolve().name for folder in folders]
-    if doubled := [name for name in names if names.count(name) > 1]:
-        raise RecordError(f"{doubled[0]}: two folders of this name; give each once, under names of their own")
-    read = [read_results(folder, summaries=False) for folder in folders]
+    names = _name_folders([folder.resolve() for folder in folders])
+    read = [read_results(folder) for folder in folders]
     parent = Path(os.path.commonpath([folder.resolve().parent for folder in folders]))
-    parts = [_name_after_folder(one, parent) for one in read]
-    experiments = _share_rule([experiment for part in parts for experiment in part.experiments])
-    runs = [replace(run, quality=experiments[0].quality) for part in parts for run in part.runs]
-    files = {name: file for part in parts for name, file in part.files.items()}
-    return Results(parent, experiments, tell_hosts_apart(runs), files)
+    parts = [_name_after_folder(one, name, parent) for one, name in zip(read, names, strict=True)]
+    repeated = _find_repeated([run for part in parts for run in part.runs])
+    counted = [one for part in parts for one in part.experiments if one.experiment not in repeated]
+    experiments = _share_rule(counted)
+    quality = experiments[0].quality
+    runs = [replace(run, quality=quality) for part in parts for run in part.runs if run.experiment not in repeated]
+    files = {name: file for part in parts for name, file in part.files.items() if name not in repeated}
+    return Merged(Results(parent, experiments, tell_hosts_apart(runs), files), repeated)
 
 
-def _name_after_folder(results: Results, parent: Path) -> Results:
-    """Return results whose experiments carry their folder's name, and whose files are named from its parent."""
+def _name_folders(paths: Sequence[Path]) -> list[str]:
+    """Return a name for each folder: its own or, of a proof's `results`, the proof's; with those above if some are equal."""
+    if doubled := [path for path in paths if paths.count(path) > 1]:
+        raise RecordError(f"{doubled[0]}: given twice; give each folder once")
+    places = [path.parent if path.name == "results" and path.parent.name else path for path in paths]
+    for depth in range(1, max(len(place.parts) for place in places)):
+        names = ["/".join(place.parts[1:][-depth:]) for place in places]
+        if len(set(names)) == len(names):
+            return names
+    return [path.as_posix() for path in paths]
+
+
+def _find_repeated(runs: Sequence[MeasuredRun]) -> dict[str, str]:
+    """Return the experiments that share a run with another one, each with that: the first of most runs counts.
+
+    A record holds the same experiment under another number, without paths in its commands and perhaps without profiled runs.
+    """
+    experiments: dict[str, list[MeasuredRun]] = {}
+    for run in runs:
+        experiments.setdefault(run.experiment, []).append(run)
+    counts: dict[str, str] = {}  # which experiment each run counts in
+    repeated: dict[str, str] = {}
+    for name, own in sorted(experiments.items(), key=lambda item: -len(item[1])):
+        digests = [_identify(run.run) for run in own]
+        before = next((counts[digest] for digest in digests if digest in counts), None)
+        if before is None:
+            counts |= dict.fromkeys(digests, name)
+        else:
+            repeated[name] = before
+    return repeated
+
+
+def _identify(run: Run) -> str:
+    """Return a digest of what no other run has, and a record keeps."""
+    gpus = sorted(run.conditions.seen_gpus())
+    return digest_of([run.started, run.ended, run.variant, run.mode, run.seed, run.round, run.process_s, run.training_s, gpus])
+
+
+def _name_after_folder(results: Results, name: str, parent: Path) -> Results:
+    """Return results whose experiments carry their folder's name, and whose files are named from `parent`."""
     folder = results.folder.resolve()
     place = folder.relative_to(parent)
-    named = {experiment.experiment: f"{folder.name}/{experiment.experiment}" for experiment in results.experiments}
+    named = {experiment.experiment: f"{name}/{experiment.experiment}" for experiment in results.experiments}
 
     def move(run: MeasuredRun) -> MeasuredRun:
         return replace(run, results=parent, experiment=named[run.experiment], experiment_folder=place / run.experiment_folder)
@@ -70,7 +119,7 @@ def _name_after_folder(results: Results, parent: Path) -> Results:
         folder=parent,
         experiments=[one.model_copy(update={"experiment": named[one.experiment]}) for one in results.experiments],
         runs=[move(run) for run in results.runs],
-        files={named[name]: (place / file).as_posix() for name, file in results.files.items()},
+        files={named[one]: (place / file).as_posix() for one, file in results.files.items()},
     )
 
 

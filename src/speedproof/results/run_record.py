@@ -34,6 +34,7 @@ RUN_FILE = "run.json"
 EPOCHS_FILE = "epochs.csv"
 GPU_FILE = "gpu.csv"
 LOG_FILE = "log.txt"
+PROGRAMS = "programs"  # the folder of a proof's programs, which its runs name as their case
 TITLE = "title"  # among a run's techniques: how tables and figures call its variant
 TRACE_FOLDER = "trace"
 STATS_FOLDER = "stats"
@@ -251,6 +252,11 @@ class Run(BaseModel):
         """Return what the configuration decided of this run, but for how its variant is called, which decides nothing."""
         settings = self.model_dump(mode="json", include=set(SETTINGS))
         return settings | {"techniques": without_title(self.techniques)}
+
+    @property
+    def is_of_proof(self) -> bool:
+        """Return whether `speedproof prove` measured it, whose commands' files are all that its variant consists of."""
+        return self.case == PROGRAMS
 
     @property
     def fingerprint(self) -> str:

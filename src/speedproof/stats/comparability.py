@@ -54,7 +54,7 @@ def differing_settings(one: Run, other: Run) -> dict[str, tuple[Any, Any]]:
     """Return in what two runs' techniques and workload differ, by name: `network.channels`, `workload.patch_size`.
 
     Titles are names only; in how many epochs runs train is compared apart. A technique that an earlier version did not know
-    differs from any value.
+    differs from any value. Proofs differ in the files of their commands, too.
     """
     return _differences(_settings(one), _settings(other), absent="not recorded")
 
@@ -192,7 +192,8 @@ def _differences(left: dict[str, Any], right: dict[str, Any], absent: Any = None
 def _settings(run: Run) -> dict[str, Any]:
     lengths = {"title", "epochs", "validate_every"}  # techniques may leave the last two to the configuration
     techniques = {key: value for key, value in run.techniques.items() if key not in lengths}
-    return _flatten(techniques | {"validate_every": run.validate_every, "workload": run.workload})
+    files = {"program files": run.conditions.sources} if run.is_of_proof else {}
+    return _flatten(techniques | files | {"validate_every": run.validate_every, "workload": run.workload})
 
 
 def _matter(conditions: Conditions) -> dict[str, Any]:

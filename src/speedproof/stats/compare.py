@@ -108,11 +108,11 @@ def _measure_levels(results: Results) -> Iterator[Measured]:
 def _measure_ratios(results: Results) -> Iterator[Ratio]:
     asked: list[tuple[tuple[str, str], Mode, str, float | None]] = [
         *(
-            (_order_variants(variants, metric), mode, metric, None)
+            (order_variants(variants, metric), mode, metric, None)
             for mode, metric, variants in product(MODES, _list_compared(needs_target=False), results.compared_pairs)
         ),
         *(
-            (_order_variants(variants, metric), "timed", metric, target)
+            (order_variants(variants, metric), "timed", metric, target)
             for target, metric, variants in product(
                 results.quality.targets, _list_compared(needs_target=True), results.compared_pairs
             )
@@ -148,7 +148,7 @@ def _list_compared(needs_target: bool) -> list[str]:
     return [name for name in _list_metrics(needs_target) if METRICS[name].compared]
 
 
-def _order_variants(variants: tuple[str, str], metric: str) -> tuple[str, str]:
+def order_variants(variants: tuple[str, str], metric: str) -> tuple[str, str]:
     """Return reference and candidate such that a ratio above 1 favours the second of two compared variants."""
     return variants if METRICS[metric].better == "lower" else variants[::-1]
 

@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 from speedproof.results.comparison import Incomparable, Measured, NoiseFloor, Overhead, PrintedDigits, Ratio
 from speedproof.results.comparison_rows import Needed, Origin, Outcome
 from speedproof.results.folder import MeasuredRun, Results
+from speedproof.results.objections import Objection
 from speedproof.results.run_record import GPU_FILE, Mode
 from speedproof.stats.clocks import observe_ratio
 from speedproof.stats.comparability import RunPair, find_incomparable, pair_runs
@@ -340,23 +341,7 @@ def _build_ratio(
         quality = check_quality(pairs, results.quality, centre, better, diverged, found.design)
     outcome = decide(found, results.equivalence_margin)
     inconclusive = outcome in ("inconclusive", "no verdict")
-    objections = []
-    if mode == "timed" and found.sample.scope == "here":
-        examined = Examined(
-            reference=variants[0],
-            candidate=variants[1],
-            metric=metric,
-            pairs=pairs,
-            values=found.pairs,
-            profiled=(_list_profiled(results, found, variants[0]), _list_profiled(results, found, variants[1])),
-            centre=centre,
-            interval=found.estimate.interval,
-            outcome=outcome,
-            equivalence_margin=results.equivalence_margin,
-            trusted=results.trust_reported is not None,
-            claim=results.asked.claim if results.asked and (metric, target) == (results.asked.metric, None) else None,
-        )
-        objections = find_objections(examined)
+    objections = _list_objections(results, found, variants, metric, target) if mode == "timed" else []
     return Ratio(
         reference=variants[0],
         candidate=variants[1],
@@ -384,6 +369,42 @@ def _build_ratio(
         observed=observe_ratio(metric, pairs) if mode == "timed" and found.sample.scope == "here" else None,
         objections=objections,
         origin=list_origin(found.runs, metric, f"{rule}; {found.interval_rule}"),
+    )
+
+
+def _list_objections(
+    results: Results, found: PairedMetric, variants: tuple[str, str], metric: str, target: float | None
+) -> list[Objection]:
+    """Return what speaks against a ratio of timed runs: of several machines, what blocks the ratio of any experiment."""
+    if found.sample.scope == "here":
+        return find_objections(_examine(results, found, variants, metric, target))
+    blocking: dict[tuple[str, str | None], Objection] = {}
+    for name in (experiment for host in found.sample.hosts for experiment in host):
+        own = [pair for pair in zip(found.runs[::2], found.runs[1::2], strict=True) if pair[0].experiment == name]
+        for alone in measure_pairs(own, metric, target):
+            for objection in find_objections(_examine(results, alone, variants, metric, target)):
+                if objection.blocks:
+                    blocking.setdefault((objection.kind, objection.variant), objection)
+    return list(blocking.values())
+
+
+def _examine(results: Results, found: PairedMetric, variants: tuple[str, str], metric: str, target: float | None) -> Examined:
+    """Return a ratio of one experiment as checks see it."""
+    asked, experiment = results.asked, found.runs[0].experiment
+    trusted = any(one.trust_reported is not None for one in results.experiments if one.experiment == experiment)
+    return Examined(
+        reference=variants[0],
+        candidate=variants[1],
+        metric=metric,
+        pairs=list(zip(found.runs[::2], found.runs[1::2], strict=True)),
+        values=found.pairs,
+        profiled=(_list_profiled(results, found, variants[0]), _list_profiled(results, found, variants[1])),
+        centre=found.estimate.centre,
+        interval=found.estimate.interval,
+        outcome=decide(found, results.equivalence_margin),
+        equivalence_margin=results.equivalence_margin,
+        trusted=trusted,
+        claim=asked.claim if asked and (metric, target) == (asked.metric, None) else None,
     )
 
 

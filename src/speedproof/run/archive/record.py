@@ -7,7 +7,8 @@ profiler reports and their exports stay behind.
 """
 
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from datetime import datetime
 from pathlib import Path
 
 from speedproof.report.markdown import PICTURE_FILE, write_report
@@ -27,7 +28,7 @@ from speedproof.results.experiment import (
 from speedproof.results.files import opened, read_record, read_text, sha256_of, write_json, write_sealed, write_text
 from speedproof.results.folder import ANALYSIS_FOLDER, list_experiments, read_titles
 from speedproof.results.names import inside
-from speedproof.results.run_record import LOG_FILE, RUN_FILE, TRACE_FOLDER, Run, read_run
+from speedproof.results.run_record import LOG_FILE, RUN_FILE, TITLE, TRACE_FOLDER, Run, read_run
 from speedproof.results.trace_tables import read_table, without_operators, write_table
 from speedproof.run.archive.rebuild import MARKDOWN_FILE, rebuild_numbers
 from speedproof.stats.comparability import differing_settings
@@ -58,11 +59,12 @@ def write_record(results: list[Path], claims: Path, record: Path, untraced: Coll
     sources = [experiment for folder in results for experiment in _find_experiments(folder)]
     _check_sources(sources)
     _check_untraced(sources, untraced)
+    titles = _find_titles(sources)
     record.parent.mkdir(parents=True, exist_ok=True)
     with own_folder(record.parent, ".record-") as scratch:
         draft = scratch / record.name
         kept = [
-            _keep_experiment(source, draft / EXPERIMENTS_FOLDER / f"experiment-{number}", untraced)
+            _keep_experiment(source, draft / EXPERIMENTS_FOLDER / f"experiment-{number}", untraced, titles)
             for number, source in enumerate(sources, start=1)
         ]
         _keep_diagnosis(results, draft)
@@ -105,6 +107,18 @@ def _check_sources(experiments: list[Path]) -> None:
                 )
 
 
+def _find_titles(experiments: list[Path]) -> dict[str, str]:
+    """Return the variants' titles; of several, that of the experiment that began last, whatever the order of folders."""
+    dated: list[tuple[datetime, dict[str, str]]] = []
+    for folder in experiments:
+        experiment = read_experiment(folder)
+        runs = [read_run(inside(folder, Path(RUNS_FOLDER, name))) for name in experiment.runs]
+        titles = {run.variant: str(run.techniques[TITLE]) for run in runs if TITLE in run.techniques}
+        began = min(datetime.fromisoformat(run.started) for run in runs)
+        dated.append((began, titles | experiment.titles | read_titles(folder.parents[1])))
+    return {name: title for _, titles in sorted(dated, key=lambda one: one[0]) for name, title in titles.items()}
+
+
 def _keep_diagnosis(results: list[Path], draft: Path) -> None:
     """Keep what the doctor found, each once; a subject of which several results folders differ is there several times."""
     diagnoses = [diagnosis for folder in results if (diagnosis := read_diagnosis(folder))]
@@ -134,7 +148,7 @@ def _check_untraced(experiments: list[Path], untraced: Collection[str]) -> None:
         raise RecordError("nothing is left to keep without these traces; leave one of --untraced out")
 
 
-def _keep_experiment(source: Path, target: Path, untraced: Collection[str]) -> Experiment:
+def _keep_experiment(source: Path, target: Path, untraced: Collection[str], titles: Mapping[str, str]) -> Experiment:
     whole = read_whole_experiment(source)
     runs = dict(zip(whole.runs, whole.order, strict=True))
     left_out = [name for name, run in runs.items() if run.mode == "profiled" and run.variant in untraced]
@@ -153,7 +167,6 @@ def _keep_experiment(source: Path, target: Path, untraced: Collection[str]) -> E
     plan = read_record(inside(source, PLAN_FILE), Plan)
     _check_plan(plan, whole, source / PLAN_FILE)
     write_json(target / PLAN_FILE, plan.model_copy(update={"experiment": target.name}))
-    titles = experiment.titles | read_titles(source.parents[1])
     ran = {run.variant for run in experiment.order}
     kept = experiment.model_copy(
         update={

@@ -4,10 +4,11 @@ from pathlib import Path
 
 from speedproof.results.comparison import COMPARISON_FILE
 from speedproof.results.files import read_record
+from speedproof.results.run_record import PROGRAMS
 from speedproof.run.proof.verdict import Verdict
 from speedproof.util.errors import RecordError
 
-VERDICT_FILE, RESULTS, PROGRAMS = "verdict.json", "results", "programs"
+VERDICT_FILE, RESULTS = "verdict.json", "results"
 
 
 def find_results(folder: Path) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from speedproof.config.evaluation import Evaluation
 from speedproof.results.files import sha256_of
-from speedproof.run.proof.find import PROGRAMS
+from speedproof.results.run_record import PROGRAMS
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.snapshot import TREE, Snapshot
 from speedproof.util.secrets import scrub_secrets

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from speedproof.config.base import Seed
 from speedproof.results.files import digest_of, read_record, write_json
-from speedproof.run.proof.find import PROGRAMS
+from speedproof.results.run_record import PROGRAMS
 from speedproof.run.proof.snapshot import DIGESTS
 from speedproof.util.errors import RecordError
 from speedproof.util.sources import digest_files

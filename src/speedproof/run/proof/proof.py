@@ -25,6 +25,7 @@ from speedproof.results.comparison import Comparison
 from speedproof.results.evidence_archive import OLD_EXPERIMENTS_FOLDER
 from speedproof.results.files import digest_of, write_text
 from speedproof.results.observations import Arrivals
+from speedproof.results.run_record import PROGRAMS
 from speedproof.run.archive.rebuild import rebuild_report
 from speedproof.run.locks import holding_folder
 from speedproof.run.printed_times import UNIT_TITLES
@@ -39,7 +40,7 @@ from speedproof.run.program_variables import (
 from speedproof.run.proof.attempts import note_attempt
 from speedproof.run.proof.command_lookup import resolve_command
 from speedproof.run.proof.executor import LocalExecutor
-from speedproof.run.proof.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verdict
+from speedproof.run.proof.find import RESULTS, VERDICT_FILE, read_verdict
 from speedproof.run.proof.judging import describe_evaluation, tell_source
 from speedproof.run.proof.metric_needs import check_epochs, name_gpu_need
 from speedproof.run.proof.order_seed import draw_order_seed

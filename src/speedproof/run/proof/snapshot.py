@@ -12,7 +12,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from speedproof.results.files import write_text
-from speedproof.run.proof.find import PROGRAMS
+from speedproof.results.run_record import PROGRAMS
 from speedproof.run.proof.request import REQUEST_SUFFIXES, read_request
 from speedproof.run.working_folder import UNWATCHED
 from speedproof.util.errors import ConfigError, SpeedproofError

@@ -21,8 +21,9 @@ from speedproof.config.workload import WORKLOAD_FILE, Declared, Workload
 from speedproof.results.files import digest_of, sha256_of, write_text
 from speedproof.results.folder import CONFIG_FILE
 from speedproof.results.observations import WarmUpObserved
+from speedproof.results.run_record import PROGRAMS
 from speedproof.run.program_variables import deciding_variables
-from speedproof.run.proof.find import PROGRAMS, RESULTS
+from speedproof.run.proof.find import RESULTS
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.snapshot import DIGESTS, TREE, Snapshot
 from speedproof.util.errors import ConfigError, SpeedproofError
