@@ -229,7 +229,7 @@ def test_where_runs_are_too_short_to_leave_out_their_warm_up_the_report_names_th
 
 
 def test_without_a_control_the_report_says_so(cpu_results):
-    assert "No control ran (measurement.control)" in report_of(cpu_results)
+    assert "add a control (measurement.control)" in report_of(cpu_results)
 
 
 def test_the_ablation_has_a_row_a_step_and_its_whole(gpu_results):

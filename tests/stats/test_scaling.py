@@ -97,5 +97,5 @@ def test_the_report_prints_the_efficiency_with_its_interval_and_no_ratio_to_a_di
     )
     # With other work in their epochs the variants have no ratio that could be withheld.
     assert "(0.49): the ratio Baseline (profiling) / Two GPUs" not in text
-    assert "No control ran" in text and "| Metric | Variants | Ratio |" not in text
+    assert "How far a variant differs from itself was not measured" in text and "| Metric | Variants | Ratio |" not in text
     assert "| Baseline (profiling) | Two GPUs | 1 → 2 | weak | 0.987× |" in text

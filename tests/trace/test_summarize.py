@@ -252,7 +252,7 @@ def test_strangers_epochs_are_named_or_found(tmp_path):
     assert [epoch.start_ns // 1000 for epoch in analyze_trace(folder, r"step [13]").epochs] == [200, 600]
     with pytest.raises(RecordError, match="no range matches the epoch pattern `step`"):
         analyze_trace(folder, "step")
-    with pytest.raises(RecordError, match="no regular expression"):
+    with pytest.raises(RecordError, match="not a valid regular expression"):
         analyze_trace(folder, "(")
 
 

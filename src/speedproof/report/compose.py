@@ -44,7 +44,7 @@ from speedproof.report.timeline.fragment import TracedVariant
 from speedproof.stats.main_ratios import MainRatio, find_main_ratios
 from speedproof.util.numbers import format_count
 
-_GEOMETRIC = "A mean is the exponential of the mean logarithm, of a share the plain one."
+_GEOMETRIC = "Means are geometric; for shares, arithmetic."
 _ABLATION = 30  # stages: a longer one is folded
 _OUTCOMES = Marked(
     "*Reproduced*: the 95 % interval lies in the documented range. *Exceeded*: it lies wholly beyond it, on the better side (a "

@@ -185,7 +185,7 @@ def describe_differences(evidence: Evidence) -> list[str]:
 def _find_limits(evidence: Evidence) -> Iterator[str]:
     conditions = evidence.comparison.conditions
     if conditions.gpu is None and evidence.proof:
-        yield "No GPU: what this says of the programs, it says of them on a processor."
+        yield "Measured without a GPU; results on a GPU may differ."
     elif conditions.gpu is None:
         yield (
             "No GPU: everything ran on a processor. This shows that the workflow works and how its variants compare on a CPU; "
@@ -213,7 +213,7 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
     judged = [ratio.quality.outcome != "not judged" for ratio in ratios if ratio.quality is not None]
     if evidence.proof and evidence.comparison.quality.margin is None:
         yield (
-            "No margin of a quality was given (--quality, --margin), so what a command's speed costs in quality is not judged."
+            "Quality was not compared; add --quality and --margin."
         )
     elif not all(judged):
         yield (
@@ -225,7 +225,7 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
     compared = ratios or evidence.comparison.scaling
     if compared and not evidence.comparison.noise_floor:
         how = "--control" if evidence.proof else "measurement.control"
-        yield f"No control ran ({how}), so how far a variant differs from itself is not known."
+        yield f"How far a variant differs from itself was not measured; add a control ({how})."
     if evidence.proof and 1 < max(pairs.values(), default=0) < LEAST_ROUNDS:
         yield f"Whether a command profits from the other's run just before it is checked from {LEAST_ROUNDS} rounds on."
     yield from describe_warm_ups(evidence.results)

@@ -39,7 +39,7 @@ from speedproof.util.numbers import format_digit, format_ratio
 
 # Of a proof, whose commands bring their data, and may tell nothing but that they end.
 _OWN_DATA = Fact("Data", "Whatever the commands read.")
-_NO_QUALITY = Fact("Quality", "Not judged: the commands tell none.")
+_NO_QUALITY = Fact("Quality", "Not judged: the commands report no quality.")
 
 
 def compose_first_screen(evidence: Evidence) -> FirstScreen:
@@ -66,7 +66,7 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
         badges=[*(claimed or _list_doubts(main, evidence)), *_list_badges(mains)],
         sentence=[*answered, *describe_main(main, comparison)],
         facts=[
-            Fact("How sure", describe_sureness(main, comparison, *list_bounds(claim, main))),
+            Fact("How sure", describe_sureness(main, comparison, *list_bounds(claim))),
             *([Fact("Documented", documented)] if (documented := describe_documented(find_documented(mains))) else []),
             *_describe_others(main),
             _describe_machine(evidence, main),
@@ -180,9 +180,9 @@ def _describe_work(main: MainRatio) -> list[Fact]:
 def _describe_digits(main: MainRatio) -> list[Fact]:
     """Return to which digit the epochs of a ratio are printed, and a warning if its outcome would be another in full."""
     row = main.row
-    if not isinstance(row, Ratio) or row.printed is None:
+    if not isinstance(row, Ratio) or row.printed is None or not is_of_times(row) or row.metric == RATE:
         return []
-    text = f"Epochs are printed to {format_digit(row.printed.digit_s)}, by which the interval is wider."
+    text = f"Epoch times are printed to {format_digit(row.printed.digit_s)}; the interval includes this rounding."
     return [Fact("Digits", text, warns=row.printed.outcome != row.outcome)]
 
 

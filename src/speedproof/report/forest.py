@@ -74,9 +74,9 @@ def describe_claimed(outcome: Proof) -> str:
     return _CLAIM_WORDS.get(outcome, outcome)
 
 
-def list_bounds(claim: Claim | None, main: MainRatio) -> list[float]:
-    """Return what a claim compares a main ratio with, as that is shown: the reciprocal if the ratio is turned."""
-    return [] if claim is None else [1 / claim.value if main.turned else claim.value]
+def list_bounds(claim: Claim | None) -> list[float]:
+    """Return what a claim compares a ratio with."""
+    return [] if claim is None else [claim.value]
 
 
 def draw_forest(mains: Sequence[MainRatio], comparison: Comparison, asked: Asked | None = None) -> Forest | None:
@@ -91,7 +91,7 @@ def draw_forest(mains: Sequence[MainRatio], comparison: Comparison, asked: Asked
     ends = [end for main in rows for end in main.interval if end is not None]
     ends += [end for main in mains for claim in main.claims for end in _documented(claim) if end is not None]
     claims = [found[0] for main in mains if (found := judge_claimed(main.row, asked, comparison.quality))]
-    ends += [bound for main in mains for claim in claims[:1] for bound in list_bounds(claim, main)]
+    ends += [bound for claim in claims[:1] for bound in list_bounds(claim)]
     low, high = (math.log(min(max(end, _WIDEST[0]), _WIDEST[1])) for end in (min(1.0, *ends), max(1.0, *ends)))
     room = _ROOM * max(high - low, 0.1)
     axis = (low - room, high + room)
@@ -127,7 +127,7 @@ def name_compared(main: MainRatio, comparison: Comparison) -> list[str]:
 def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float], asked: Asked | None) -> ForestRow:
     centre, low, high = main.interval
     claimed = judge_claimed(main.row, asked, comparison.quality)
-    value, interval = format_ratio(centre, low, high, *list_bounds(claimed[0] if claimed else None, main))
+    value, interval = format_ratio(centre, low, high, *list_bounds(claimed[0] if claimed else None))
     left, right = (None if end is None else _place(end, axis) for end in (low, high))
     row = main.row
     metric = getattr(row, "metric", None)
@@ -159,7 +159,7 @@ def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float]
         width=None if left is None or right is None else right - left,
         bands=[
             *(_draw_band(claim, axis) for claim in main.claims),
-            *([_draw_claimed(claimed[0], main.turned, axis)] if claimed else []),
+            *([_draw_claimed(claimed[0], axis)] if claimed else []),
         ],
     )
 
@@ -168,11 +168,9 @@ def _draw_band(claim: ClaimResult, axis: tuple[float, float]) -> Band:
     return _make_band(_documented(claim), f"documented {claim.documented}", axis)
 
 
-def _draw_claimed(claim: Claim, turned: bool, axis: tuple[float, float]) -> Band:
-    """Return where a ratio is claimed to lie; where it is read the other way round, so is the claim."""
-    ends = (claim.low, claim.high)
-    low, high = (None if end is None else 1 / end for end in reversed(ends)) if turned else ends
-    return _make_band((low, high), f"claimed {claim.text}", axis)
+def _draw_claimed(claim: Claim, axis: tuple[float, float]) -> Band:
+    """Return where a ratio is claimed to lie."""
+    return _make_band((claim.low, claim.high), f"claimed {claim.text}", axis)
 
 
 def _make_band(ends: tuple[float | None, float | None], text: str, axis: tuple[float, float]) -> Band:

@@ -109,7 +109,7 @@ def _list_cells(merged: MergedRatio) -> list[str]:
 
 def _describe_outcome(merged: MergedRatio) -> str:
     """Return what is known of a ratio, in the words of a report, of the variant that a ratio above 1 favours."""
-    return describe_state(MainRatio(merged.ratio, judge_row(merged.ratio), documented=True)).text
+    return describe_state(MainRatio(merged.ratio, judge_row(merged.ratio), keeps_direction=True)).text
 
 
 def _list_doubts(merged: MergedRatio) -> list[str]:

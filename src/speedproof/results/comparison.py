@@ -368,6 +368,7 @@ class Comparison(StrictRow):
     continued: list[Continued] = Field([])
     claims: list[ClaimResult]
     warnings: list[str]
+    of_proof: bool = Field(False, description="Whether `speedproof prove` measured it; not there if it did not")
     trust_reported: str | None = Field(
         None, description="Why reported times count that our own clock does not support; not there if they do not"
     )
@@ -382,6 +383,8 @@ class Comparison(StrictRow):
         plain: dict[str, Any] = serialize(self)
         if self.trust_reported is None:  # as in comparisons that were written before there was this field
             plain.pop("trust_reported", None)
+        if not self.of_proof:
+            plain.pop("of_proof", None)
         return plain
 
     @model_validator(mode="after")

@@ -173,7 +173,7 @@ def _list_matches(lines: Iterable[Line], pattern: str, key: str) -> list[tuple[i
     found = [(order, line, match) for order, line in enumerate(lines) for match in compiled.finditer(line.text)]
     if not found:
         raise RecordError(
-            f"{key}: nothing that the program printed matches {pattern!r}; correct the pattern, or print it in every run"
+            f"{key}: nothing that the program printed matches `{pattern}`; correct the pattern, or print it in every run"
         )
     return found
 

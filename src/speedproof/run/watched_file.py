@@ -74,12 +74,12 @@ class FileWatch:
         """
         states = {path: state for path in self._list_files() if (state := _find_state(path))}
         if not states:
-            raise RecordError(f"file: the program left no {self.pattern} in its working folder; correct `reads.file`")
+            raise RecordError(f"file: the program left no {self.pattern} in its working folder; correct the pattern")
         written = [path for path, state in states.items() if state != self.before.get(path)]
         if not written:
             raise RecordError(
                 f"file: {self.pattern} is as an earlier run left it; have the program write it in every run, or correct "
-                "`reads.file`"
+                "the pattern"
             )
         return max(written, key=lambda path: states[path].mtime_ns)
 

@@ -90,6 +90,7 @@ def compare_experiments(results: Path, claims: Path, differences: Differences = 
         claims=[judge_claim(claim, claims_file, read) for claim in claims_file.claims],
         warnings=list(dict.fromkeys(_list_warnings(read))),
         trust_reported=read.trust_reported,
+        of_proof=all(run.run.is_of_proof for run in read.runs),
     )
 
 

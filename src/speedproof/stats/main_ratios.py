@@ -28,12 +28,12 @@ class MainRatio:
     state: State
     claims: list[ClaimResult] = field(default_factory=list)
     others: list[MainRow] = field(default_factory=list)
-    documented: bool = False  # by its variants and its metric, perhaps in another mode: it keeps its way round
+    keeps_direction: bool = False  # what is documented, or asked of two commands, is not turned round
 
     @cached_property
     def turned(self) -> bool:
         """Return whether it is read the other way round, so that it says how many times as fast the faster variant is."""
-        return isinstance(self.row, Ratio) and self.row.centre < 1 and not self.documented
+        return isinstance(self.row, Ratio) and self.row.centre < 1 and not self.keeps_direction
 
     @property
     def interval(self) -> tuple[float, float | None, float | None]:
@@ -94,7 +94,13 @@ def find_main_ratios(comparison: Comparison, most: int = _MOST) -> list[MainRati
     found = _group([*of_claims, *(ratio for ratio in list_headline_ratios(comparison) if _key(ratio) not in documented)])
     named = {variants_of(claim.ratio) for claim in comparison.claims if claim.ratio}
     found = [
-        MainRatio(one.row, one.state, documented.get(_key(one.row), []), one.others, variants_of(one.row) in named)
+        MainRatio(
+            one.row,
+            one.state,
+            documented.get(_key(one.row), []),
+            one.others,
+            comparison.of_proof or variants_of(one.row) in named,
+        )
         for one in found
         if isinstance(one.row, Ratio)
     ]

@@ -113,7 +113,7 @@ def match_names(names: Sequence[str], pattern: str, what: str) -> list[str]:
     try:
         expression = re.compile(pattern)
     except re.error as error:
-        raise RecordError(f"{what} pattern `{pattern}`: no regular expression ({error}); correct it") from None
+        raise RecordError(f"{what} pattern `{pattern}`: not a valid regular expression ({error}); correct it") from None
     return [name for name in names if expression.fullmatch(name) or expression.fullmatch(without_numbers(name))]
 
 

@@ -45,4 +45,4 @@ def read_verdict(folder: Path) -> Verdict | None:
 def check_finished(folder: Path) -> None:
     """Raise :class:`RecordError` of a proof's folder in which no verdict stands."""
     if (folder / PROGRAMS).is_dir() and not (folder / VERDICT_FILE).is_file():
-        raise RecordError(f"{folder}: a proof that has not ended; the same `speedproof prove` goes on with it")
+        raise RecordError(f"{folder}: no verdict yet: the proof failed or has not ended; run the same `speedproof prove` again")
