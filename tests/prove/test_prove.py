@@ -182,7 +182,7 @@ def test_no_verdict_is_finer_than_the_printed_digits(place, monkeypatch, b, reso
     result = call("--epoch-s", r"took (\S+)", *words)
     assert (result.exit_code, said in result.stdout.replace("\n", " ").replace("\u00a0", " ")) == (status, True), result.output
     (digits,) = (fact for fact in compose_first_screen(read_evidence(place / "out/results")).facts if fact.name == "Digits")
-    assert f"Epochs are printed to {2 * resolution_s:g} s" in digits.text.replace("\u00a0", " ")
+    assert f"Epoch times are printed to {2 * resolution_s:g} s" in digits.text.replace("\u00a0", " ")
 
 
 def test_the_plan_says_as_what_epochs_are_read(place, measured):
@@ -221,7 +221,7 @@ def test_an_epochs_metric_without_epochs_ends_after_the_warm_up(place, measured)
         (["--claim", f">= {'9' * 400}"], "write a sign and a number above 0"),
         (["--file", "/abs/m.csv"], "write a name or pattern relative to where the program works"),
         (["--file", "**x"], "write a name or pattern relative to where the program works"),
-        (["--quality", "acc"], "must have one group"),
+        (["--quality", "acc"], "must have one (group)"),
         (["--metric", "colour"], "is none of training_epoch_s"),
         (["--epoch", "took", "--epoch-s", "(a)"], "give one of them"),
         (["--epoch-s", r"never (\S+)"], "nothing that the program printed matches"),
@@ -379,10 +379,10 @@ def test_no_verdict_outlives_a_call_that_fails_once_its_warm_up_passed(place, me
     monkeypatch.setattr(LocalExecutor, "measure", fail)
     assert "still holds" not in call(*READ).stderr
     told = CliRunner().invoke(app, ["verdict", "--from", "out"])
-    assert (status_of(told), "a proof that has not ended" in str(told.exception)) == (3, True)
+    assert (status_of(told), "no verdict yet" in str(told.exception)) == (3, True)
     (place / "results").mkdir()
     (place / "out").rename(place / "results/proof")
-    assert "a proof that has not ended" in str(CliRunner().invoke(app, ["verdict"]).exception)
+    assert "no verdict yet" in str(CliRunner().invoke(app, ["verdict"]).exception)
 
 
 def test_a_proof_of_other_commands_is_not_replaced_in_silence(place, measured):
@@ -674,7 +674,7 @@ def test_programs_without_epochs_are_compared_by_their_process(place, measured, 
     assert "**B: sh -c : runs 2.00× as fast as A: true on this machine.**" in report
     empty = ["learnt anything", "Work unknown", "Not drawn", "CUDA", "epochs.csv", "| – |", "0 of 0"]
     assert [word for word in empty if word in report] == []  # what commands that tell nothing have not to show
-    assert "so what a command's speed costs in quality is not judged" in report
+    assert "Quality was not compared; add --quality and --margin." in report
     assert "- **Data**: Whatever the commands read." in report
     monkeypatch.setattr(Evidence, "tells_quality", False)  # the runs here are an example's, which tells one
     facts = compose_first_screen(read_evidence(place / "out/results")).facts
@@ -808,7 +808,7 @@ LEFT = ["--artifact", "left"]
         (["--quality-command", "cat result", *LEFT], "--quality-command: does not name {run}"),
         (["--quality-command", "nothing-of-it {run}", *LEFT], "nothing-of-it: no such program on your PATH"),
         (["--quality-command", "sh none.sh {run}", *LEFT], "none.sh: no such file"),
-        (["--quality-command", "cat {run}/x", "--quality", "acc", *LEFT], "--quality: must have one group"),
+        (["--quality-command", "cat {run}/x", "--quality", "acc", *LEFT], "--quality: must have one (group)"),
         (LEFT, "--artifact: is for --quality-command; add that"),
         (["--quality-command", "cat {run}/x"], "--quality-command also needs --artifact: the files that each run leaves"),
         (["--margin", "0.1"], "--margin: no quality is named; print it (--quality), or measure it (--quality-command)"),

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from speedproof.config.reading import Reading
-from speedproof.run.printed_times import find_resolution, read_time
+from speedproof.run.printed_times import find_resolution, read_rate, read_time
 from speedproof.run.proof.plausible_times import check_observed_growth, check_total
 from speedproof.run.read_files import read_file
 from speedproof.run.read_lines import Line, read_lines
@@ -254,3 +254,14 @@ def test_epochs_that_grow_are_believed(texts, ends_s):
 )
 def test_honest_epochs_are_believed(texts, unit, process_s, ranks):
     check_total(times_of(*texts, unit=unit) if texts else [], process_s, ranks)
+
+
+@pytest.mark.parametrize(("text", "after"), [("0.11", " s"), ("12", "ms"), ("0.4", " sec, loss 3")])
+def test_a_time_is_no_rate(text, after):
+    with pytest.raises(RecordError, match="is a time; read it by --epoch-s"):
+        read_rate(text, after)
+
+
+@pytest.mark.parametrize(("text", "after"), [("5113", " tok/s"), ("100", " M tok/s"), ("3", " samples per s"), ("7", "")])
+def test_a_rate_is_read_whatever_it_counts(text, after):
+    assert read_rate(text, after).seconds == pytest.approx(1 / float(text))

@@ -99,7 +99,7 @@ def test_a_source_that_was_named_and_gave_nothing_is_an_error(said, patterns, wh
         ({"source": "lines"}, "needs `epoch`, `epoch_s` or `rate`"),
         ({"source": "lines", "epoch": "a", "epoch_s": "(a)"}, "give one of them"),
         ({"source": "lines", "epoch": "("}, "not a valid regular expression"),
-        ({"source": "process", "quality": "acc"}, "must have one group"),
+        ({"source": "process", "quality": "acc"}, r"must have one \(group\)"),
         ({"source": "file"}, "needs `file`"),
     ],
 )

@@ -85,7 +85,9 @@ class ProofOptions:
     )
     wait_for_quiet_min: Annotated[
         float | None,
-        typer.Option("--wait-for-quiet", metavar="MINUTES", help="Wait up to this long for other programs to end. Default: do not wait"),
+        typer.Option(
+            "--wait-for-quiet", metavar="MINUTES", help="Wait up to this long for other programs to end. Default: no wait"
+        ),
     ] = None
     passed: Annotated[
         list[str] | None,

@@ -81,7 +81,7 @@ class Reading(Model):
         for key in ("epoch_s", "rate", "quality", "samples") if self.source != "file" else ():
             pattern = getattr(self, key)
             if pattern is not None and re.compile(pattern).groups != 1:
-                raise ValueError(f"{name(key)}: must have one group, in parentheses, around the number, as in `val_acc: (\\S+)`")
+                raise ValueError(f"{name(key)}: must have one (group) around the number, as in `val_acc: (\\S+)`")
         return self
 
     @property

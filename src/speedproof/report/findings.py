@@ -212,9 +212,7 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
         yield "A single pair of runs has no interval: repeat the measurement (measurement.rounds) before you quote a ratio."
     judged = [ratio.quality.outcome != "not judged" for ratio in ratios if ratio.quality is not None]
     if evidence.proof and evidence.comparison.quality.margin is None:
-        yield (
-            "Quality was not compared; add --quality and --margin."
-        )
+        yield ("Quality was not compared; add --quality and --margin.")
     elif not all(judged):
         yield (
             f"Equal quality is judged {'not everywhere' if any(judged) else 'nowhere'}: a variant that has hardly learnt "

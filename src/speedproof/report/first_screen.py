@@ -33,7 +33,7 @@ from speedproof.results.asked import Claim
 from speedproof.results.claim_results import ClaimResult
 from speedproof.results.comparison import Comparison, Ratio
 from speedproof.results.objections import list_leading
-from speedproof.stats.main_ratios import MainRatio, find_main_ratios, orient
+from speedproof.stats.main_ratios import RATE, MainRatio, find_main_ratios, is_of_times, orient
 from speedproof.stats.proof_claim import check_claimed, name_judged
 from speedproof.util.numbers import format_digit, format_ratio
 

@@ -75,10 +75,16 @@ def read_time(text: str, after: str, unit: TimeUnit | None) -> PrintedTime | Non
     return PrintedTime(value, value * scale, unit or printed or "s", _half_unit(number) * scale, named=bool(unit or printed))
 
 
-def read_rate(text: str) -> PrintedTime | None:
-    """Return the time of one sample by a printed rate; None if that is not a number above zero."""
+def read_rate(text: str, after: str = "") -> PrintedTime | None:
+    """Return the time of one sample by a printed rate, `after` being the rest of the line; None if it is no number above zero.
+
+    Raises:
+        RecordError: it is a time, by the unit that follows.
+    """
     text = text.strip()
     number = _NUMBER.match(text)
+    if number and (unit := _UNIT.match(text[number.end() :] + after)) and not _RATE.match(text[number.end() :] + after):
+        raise RecordError(f"rate: {number[0]} {unit['unit']} is a time; read it by --epoch-s, or correct the pattern")
     if number is None or text[number.end() :].rstrip(_PUNCTUATION) or not 0 < float(number[0]) < math.inf:
         return None
     rate = float(number[0])

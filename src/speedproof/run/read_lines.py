@@ -127,7 +127,7 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
             epochs.append((order, MarkedEpoch(begun_s, None, line.at_s, reported_s=one.seconds, end_seen_s=line.at_s)))
     elif reading.rate:
         matches = _list_matches(lines, reading.rate, "rate")
-        times = [parse_rate(_find_group(match, "rate"), line.text) for _, line, match in matches]
+        times = [parse_rate(_find_group(match, "rate"), line.text, match) for _, line, match in matches]
         epochs = [(order, mark_sample(one, line.at_s, line.at_s)) for (order, line, _), one in zip(matches, times, strict=True)]
     elif reading.epoch:
         epochs = _read_arrivals(lines, reading.epoch)
@@ -142,9 +142,9 @@ def mark_sample(time: PrintedTime, ends_s: float, seen_s: float | None) -> Marke
     return MarkedEpoch(begun_s, None, ends_s, samples=1, reported_s=time.seconds, end_seen_s=seen_s)
 
 
-def parse_rate(text: str | None, place: str) -> PrintedTime:
+def parse_rate(text: str | None, place: str, match: re.Match[str] | None = None) -> PrintedTime:
     """Return the time of one sample by a rate that a program printed; raise :class:`RecordError` if it is no rate."""
-    found = read_rate(text or "")
+    found = read_rate(text or "", match.string[match.end(1) :] if match else "")
     if found is None:
         value = read_number(text, "rate", place)  # says what is wrong with most
         raise RecordError(f"rate: {value:g} is not above 0 ({place.strip()!r:.80}); correct the pattern")

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 # By how much a warm-up of an honest program is longer than its timed runs: a first run finds cold caches. With its packages
 # dropped from the page cache a process took, on two cores with a load of 5: Python 0.06 s of 0.06 s, numpy 0.29 s of 0.19 s,
-# pandas 1.13 s of 0.84 s, torch 4.31 s of 3.03 s. So half of the time, or half a second of a process, is tolerated.
+# pandas 1.13 s of 0.84 s, torch 4.31 s of 3.03 s. So half of the time, or a quarter of a second of a process, is tolerated.
 # The shortest of several epochs finds all that warm. With 0.15 no one of 24 honest proofs (matrix products, sleeps; 10
 # to 30 ms) beside other work on two cores had an objection, though one warm-up was 80 % longer: its timed runs varied, too.
-_TOLERATED, _TOLERATED_PROCESS_S, _TOLERATED_EPOCH = 0.5, 0.5, 0.15
+_TOLERATED, _TOLERATED_PROCESS_S, _TOLERATED_EPOCH = 0.5, 0.25, 0.15
 # By how much timed runs of an honest program are longer than its warm-up. In 24 honest proofs (loops in Python, four rounds;
 # two cores with a load of 3) the slower variant's processes took up to 42 % longer than in its warm-up, and its typical epochs
 # up to 32 %, beyond what the other's did: at most 1.6 times the spread of its timed runs. In 30 proofs of programs that mostly

@@ -46,10 +46,10 @@ def format_decimals(value: float, decimals: int, unit: Unit = "") -> str:
 
 
 def format_range(low: float | None, high: float | None, unit: Unit = "") -> str:
-    """Write `low–high` with one unit; a dash where an end is missing."""
+    """Write `low–high` with one unit, that of the value between them; a dash where an end is missing."""
     if low is None or high is None:
         return NO_NUMBER
-    factor, unit = _fit_unit(high, unit)
+    factor, unit = _fit_unit(math.sqrt(low * high) if low > 0 else high, unit)
     low, high = factor * low, factor * high
     return f"{_digits(low, unit)}–{_digits(high, unit)}{_suffix(unit)}"
 

@@ -229,7 +229,7 @@ class ProofRequest(Model):
         if "{run}" not in self.quality_command:
             mistakes.append(f"{name('quality_command')}: does not name {{run}}, the folder that holds what a run left; add it")
         if self.quality is not None and re.compile(self.quality).groups != 1:
-            mistakes.append(f"{name('quality')}: must have one group, in parentheses, around the number, as in `val_acc: (\\S+)`")
+            mistakes.append(f"{name('quality')}: must have one (group) around the number, as in `val_acc: (\\S+)`")
         return mistakes
 
     def _reads_no_quality(self) -> bool:
