@@ -75,7 +75,9 @@ class LocalExecutor:
             _ending_in_order(self._status),
             without_progress(),
         ):
-            if not is_measured(job.folder, config, digest_code(measured.workload)):
+            if is_measured(job.folder, config, digest_code(measured.workload)):
+                self._status.say("nothing is measured: all runs are those of an earlier call")
+            else:
                 self._status.go_on_with("asking the machine what it can do")
                 _ask_doctor(config, results)
                 write_json(data, own_data(measured.workload.declared.title))

@@ -69,11 +69,6 @@ class Progress(Observer):
         return set(self._done)
 
     @property
-    def measured_nothing(self) -> bool:
-        """Return whether every timed run was kept from an earlier call."""
-        return bool(self._done) and all(one.kept for one in self._done.values())
-
-    @property
     def said(self) -> dict[str, list[float]]:
         """Return the costs that each variant's runs had when they ended, of variants all of whose runs had one."""
         runs = [

@@ -147,8 +147,6 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
         judges = request.margin is not None
         progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status, metric, judges)
         comparison = executor.measure(measured, progress)
-        if progress.measured_nothing:
-            status.say("nothing was measured: all runs are those of an earlier call")
         check_rounds(comparison, metric, progress.said)
         attempt = note_attempt(out, out / RESULTS, [scrub_secrets(command) for command in request.commands])
         if attempt != _read_attempt(out / RESULTS):
