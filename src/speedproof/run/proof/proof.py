@@ -310,7 +310,7 @@ def _list_missing_tools(request: ProofRequest) -> list[str]:
 def _explain(request: ProofRequest, results: Path) -> str:
     """Return what the traces say of the difference, in one sentence."""
     if not request.profiled:
-        return "no trace was taken; --profiled 1 takes one of each command by Nsight Systems, and says where the time goes"
+        return "no trace was taken; add --profiled 1 to see where the time goes (needs Nsight Systems)"
     words = compose_first_screen(read_evidence(results)).why
     return words.text if isinstance(words, Link) else "".join(words)
 
