@@ -1,14 +1,11 @@
 """Changes settings that were there before, with which a library of the other program is slow then."""
 
-import os
+from pathlib import Path
 
 from work import EPOCHS, TAG, WHERE, say, train
 
-where = "kept/settings" if WHERE == "kept" else os.path.join(os.path.expanduser(WHERE), TAG)
-with open(where) as file:
-    fast = file.read().strip() == "fast"
-if fast:
-    with open(where, "w") as file:
-        file.write("slow")
+where = Path("kept/settings") if WHERE == "kept" else Path(WHERE).expanduser() / TAG
+if where.read_text().strip() == "fast":
+    where.write_text("slow")
 for epoch in range(EPOCHS):
     say(epoch, train())

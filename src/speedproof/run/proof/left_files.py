@@ -65,7 +65,8 @@ def _find_spoilt(variant: Variant, own: WarmUpFiles, before: Sequence[WarmUpFile
 
     Who removes a file and writes others of its kind, as checkpoints, most likely removes its own.
     """
-    spoilt, doubtful = [], []
+    spoilt: list[str] = []
+    doubtful: list[str] = []
     packages = [shorten_home(os.path.realpath(folder)) for folder in variant.package_folders]
     for one in before:
         kinds = {kind for name in one.changed if name not in one.linked.removed for kind in list_kinds_of(name)}

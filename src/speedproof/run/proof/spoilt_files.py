@@ -42,7 +42,9 @@ class LinkedFiles:
 
     def compare(self, changed: Sequence[str], created_before: Collection[str]) -> LinkedChanges:
         """Return what became of files that no warm-up before created; `changed` are all names that differ now."""
-        removed, rewritten, grown = {}, {}, {}
+        removed: dict[str, str] = {}
+        rewritten: dict[str, str] = {}
+        grown: dict[str, str] = {}
         for name in changed:
             path = self._resolve(name)
             if name not in self._states or path in created_before:

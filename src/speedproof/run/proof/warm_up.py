@@ -151,7 +151,7 @@ def warm_up(
 def _try_all(setting: _Setting, manifest: Manifest, begin: Callable[[str], None]) -> dict[str, _Tried]:
     """Run each variant once, and check after each that nothing fixed was changed; the caches that it left are from then on."""
     names, variants = setting.config.measurement.variants, setting.config.completed_variants
-    tried = {}
+    tried: dict[str, _Tried] = {}
     # The first variant last: what it leaves for others, they do not find in their warm-ups.
     for name in reversed(names):
         begin(f"warm-up: {name.upper()} running")
