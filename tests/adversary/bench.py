@@ -44,6 +44,7 @@ class Place:
     top: Path
     tag: str
     variables: dict[str, str] = field(default_factory=dict)
+    given: dict[Path, bytes] = field(default_factory=dict)  # files that are there before each run
 
     @property
     def work(self) -> Path:
@@ -61,6 +62,9 @@ class Place:
             shutil.rmtree(self.top / name, ignore_errors=True)
             (self.top / name).mkdir()
         remove_named(self.tag)
+        for path, content in self.given.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
 
 
 @contextmanager

@@ -27,6 +27,8 @@ class Kind:
     does: str = ""  # beside what its program says
     beside: tuple[str, ...] = ()  # files of programs/ that lie beside it
     packages: tuple[str, ...] = ()  # modules of programs/ that its environment has, compiled
+    restored: tuple[str, ...] = ()  # modules of programs/ that its environment has before each run
+    settings: str = ""  # a file of settings that is there before each run
 
     @property
     def title(self) -> str:
@@ -51,6 +53,10 @@ KEPT = {
     "${TRITON_CACHE_DIR}": "the folder of a compile cache",
     "ignored": "an ignored folder, which is linked",
     "data": "a folder behind a link",
+}
+SETTINGS = {  # by WHERE: the file, and where that is, in words
+    "~/.config": ("{home}/.config/{tag}", "its home"),
+    "/tmp": ("/tmp/{tag}", "/tmp"),
 }
 CLOCKS, CARRY, BLIND, WORK, QUIET = "clocks", "carried over", "watched", "work and quality", "machine"
 CHECKED = {
@@ -139,6 +145,26 @@ KINDS = [
         packages=("pace",),
         unreachable="Python itself writes such files; to look for changes of 30,000 takes 0.1 s after each run",
     ),
+    *(
+        Kind(program, CARRY, reference="honest_by_settings", where="ignored", swaps=False)
+        for program in ("deletes_settings", "changes_settings")
+    ),
+    *(
+        Kind(
+            program,
+            CARRY,
+            name=f"{program}: {where}",
+            reference="honest_by_settings",
+            where=where,
+            settings=path,
+            swaps=False,
+            does=f"They are in {words}.",
+            unreachable="other programs change files there, too; the sentence names the file, and --isolate shows the truth",
+        )
+        for program in ("deletes_settings", "changes_settings")
+        for where, (path, words) in SETTINGS.items()
+    ),
+    Kind("deletes_package", CARRY, reference="honest_with_package", restored=("pace",), swaps=False),
     Kind("edits_the_others_source", CARRY),
     Kind("rewrites_the_others_results", CARRY),
     Kind("rewrites_its_results", CARRY),

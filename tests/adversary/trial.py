@@ -117,6 +117,11 @@ def lay_beside(kind: Kind, place: Place, factor: float) -> None:
             subprocess.run(words, check=True)
         else:
             shutil.copyfile(PROGRAMS / name, place.work / name)
+    for name in kind.restored:
+        (packages,) = (place.top / "env").glob("lib/python*/site-packages")
+        place.given[packages / f"{name}.py"] = (PROGRAMS / f"{name}.py").read_bytes()
+    if kind.settings:
+        place.given[Path(kind.settings.format(home=place.top / "home", tag=place.tag))] = b"fast\n"
     for name in kind.packages:
         (packages,) = (place.top / "env").glob("lib/python*/site-packages")
         py_compile.compile(str(shutil.copy(PROGRAMS / f"{name}.py", packages)), doraise=True)
@@ -125,6 +130,7 @@ def lay_beside(kind: Kind, place: Place, factor: float) -> None:
     if kind.where == "ignored":
         (place.work / "kept").mkdir()
         (place.work / "kept/readme").touch()
+        (place.work / "kept/settings").write_text("fast\n")
         (place.work / ".gitignore").write_text("kept/\n")
         keep_history(place.work)
 

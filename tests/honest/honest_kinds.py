@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from speedproof import marks
-from tests.adversary.bench import Outside, Place, Proof, compare_outside, placing, prove
+from tests.adversary.bench import Outside, Place, Proof, compare_outside, keep_history, placing, prove
 
 PROGRAMS = Path(__file__).parent / "programs"
 TIMES = ("--epoch-s", r"took (\S+) s")
@@ -56,6 +56,8 @@ HONEST = [
             "writes_checkpoints",
             "talks",
             "reports_to_child",
+            "rewrites_a_log",
+            "replaces_its_checkpoint",
         )
     ),
     Honest("validates_longer_share", times_all=False),
@@ -104,6 +106,12 @@ def lay_out(honest: Honest, place: Place) -> None:
     if honest.needs == "cc":
         subprocess.run(["cc", "-O1", "-o", place.work / honest.name, PROGRAMS / f"{honest.name}.c"], check=True)
         return
+    if honest.name in ("rewrites_a_log", "replaces_its_checkpoint"):
+        (place.work / "kept").mkdir()
+        (place.work / "kept/train.log").write_text("of an earlier run")
+        (place.work / "kept/step-1.pt").touch()
+        (place.work / ".gitignore").write_text("kept/\n")
+        keep_history(place.work)
     (program,) = PROGRAMS.glob(f"{honest.name}.*")
     shutil.copyfile(program, place.work / program.name)
     shutil.copyfile(marks.__file__, place.work / "marks.py")

@@ -6,7 +6,7 @@ from speedproof.run import outside_watch
 from tests.prove.recorded import EPOCHS
 
 # What runs change elsewhere is their subject.
-_WATCHING = {"test_carried_over", "test_left_files", "test_tampering", "test_unwatched"}
+_WATCHING = {"test_carried_over", "test_left_files", "test_spoilt_files", "test_tampering", "test_unwatched"}
 
 
 @pytest.fixture(autouse=True)

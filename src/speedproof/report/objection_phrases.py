@@ -219,6 +219,11 @@ def _may_be_slowed(one: Objection, whose: str) -> str:
     return f"{whose} was only run with {names} as it was after another command ran; --isolate drops such changes"
 
 
+def _spoilt(one: Objection, whose: str) -> str:
+    changed = f"{_list_names(one.names)} vanished or changed while another command ran"
+    return f"{whose} may be slow because {changed}; restore that first, then prove again with --isolate"
+
+
 def _helped(one: Objection, whose: str) -> str:
     what = "epoch" if "timed_epoch_s" in one.values else "process"
     with_s, without_s = _format_values(one, "s", f"timed_{what}_s", f"without_{what}_s")
@@ -350,6 +355,7 @@ _PHRASES: dict[ObjectionKind, Callable[[Objection, str], str]] = {
     "warm-up differs": _warm_up_differs,
     "slowed": _slowed,
     "may be slowed": _may_be_slowed,
+    "spoilt": _spoilt,
     "helped": _helped,
     "watched run differs": _watched_run_differs,
     "watched run": _watched_run,

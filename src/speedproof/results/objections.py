@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 ObjectionKind = Literal[
     "left processes",
     "clocks", "unsupported", "outside", "unobserved", "direction", "claimed ratio",
-    "warm-up differs", "watched run differs", "watched run", "slowed", "may be slowed", "helped",
+    "warm-up differs", "watched run differs", "watched run", "slowed", "may be slowed", "spoilt", "helped",
     "carried over", "warm caches", "changed packages", "changed links", "changed test data", "works when judged",
     "cores", "bytes read", "gpus",
     "order", "trend",

@@ -54,6 +54,7 @@ class WarmUpObserved(BaseModel):
     without: list[RunWithout] = []  # none: no warm-up that it came after, nor its own, created files elsewhere
     not_hidden: list[str] = []  # what earlier warm-ups of others changed and nothing can be run without
     own_not_hidden: list[str] = []  # what its own created and nothing can be run without
+    spoilt: list[str] = []  # linked files and packages that earlier warm-ups of others removed, or changed before it read them
 
 
 class MachineLoad(BaseModel):

@@ -41,11 +41,13 @@ class Changes:
     code: list[str] = field(default_factory=list)  # of the interpreter's packages
     unwatched: list[str] = field(default_factory=list)  # folders that are too large to be walked whole
     created: list[str] = field(default_factory=list)  # files and folders that were not there before, by real paths
+    vanished: list[str] = field(default_factory=list)  # files and folders that were there before the first run
 
 
 @dataclass
 class _Folder:
     changed_ns: int
+    user: int
     folders: list[str]
     files: list[str]
 
@@ -56,8 +58,10 @@ class OutsideWatch:
     def __init__(self, places: Sequence[str], user: int) -> None:
         self._places, self._user = places, user
         self._known: dict[str, _Folder] = {}
-        self._states: dict[str, tuple[int, int, int, int]] = {}  # of files as they were last seen
+        self._states: dict[str, tuple[int, int, int, int, int]] = {}  # of files as they were last seen
         self._appeared: set[str] = set()  # entries that known folders had got at the last walk
+        self._new: set[str] = set()  # entries that known folders had got at any walk before
+        self.vanished: set[str] = set()  # entries, there at the first walk, that known folders had lost at the last
         self._remembered = 0
         self.changed: dict[str, None] = {}  # what runs changed so far
 
@@ -65,7 +69,8 @@ class OutsideWatch:
         """Return the files of this user that were changed since, and the places that a walk of `limit_s` does not finish."""
         until_s = time.perf_counter() + limit_s
         since_ns -= _TICK_NS
-        self._appeared = set()
+        self._new |= self._appeared
+        self._appeared, self.vanished = set(), set()
         found = [name for name in self.changed if self._is_changed(name, since_ns)]  # again, as most that is changed
         quiet: list[str] = []  # files of deeper folders in which none came or went: only written in place, if at all
         queue = deque((place, place, 0) for place in self._places)  # what lies higher comes first, whatever place it is of
@@ -98,21 +103,23 @@ class OutsideWatch:
     def _look(self, path: str, since_ns: int) -> tuple[_Folder | None, bool]:
         """Return what a folder holds, and whether entries of it came or went since; nothing of a folder that is closed."""
         try:
-            changed_ns = os.lstat(path).st_ctime_ns
+            status = os.lstat(path)
+            changed_ns = status.st_ctime_ns
             known = self._known.get(path)
             if known is None or known.changed_ns != changed_ns:
                 if known is not None:
                     self._remembered -= len(known.files)
-                listed = self._list(path, changed_ns)
-                if known is not None and self._remembered < _MOST_FILES:  # else the older list may lack some
-                    self._appeared |= {*listed.folders, *listed.files} - {*known.folders, *known.files}
+                listed = self._list(path, _Folder(changed_ns, status.st_uid, [], []))
+                if known is not None:
+                    old, new = ({*one.folders, *one.files} for one in (known, listed))
+                    self.vanished |= {name for name in old - new if self._is_lost(name)}
+                    self._appeared |= new - old if self._remembered < _MOST_FILES else set()  # else `old` may lack some
                 known = self._known[path] = listed
         except OSError:
             return None, False
         return known, changed_ns >= since_ns
 
-    def _list(self, path: str, changed_ns: int) -> _Folder:
-        folder = _Folder(changed_ns, [], [])
+    def _list(self, path: str, folder: _Folder) -> _Folder:
         with os.scandir(path) as entries:
             for entry in entries:
                 if entry.name in _UNWATCHED_NAMES or _OF_RUNS.fullmatch(entry.name):
@@ -124,12 +131,20 @@ class OutsideWatch:
                     self._remembered += 1
         return folder
 
+    def _is_lost(self, name: str) -> bool:
+        """Return whether an entry of this user's is gone that was there at the first walk."""
+        state, folder = self._states.get(name), self._known.get(name)
+        user = folder.user if folder else state[-1] if state else None
+        new = any(path in self._new for path in (name, *map(str, Path(name).parents)))
+        return user == self._user and not new and not os.path.lexists(name)
+
     def _is_changed(self, name: str, since_ns: int) -> bool:
         try:
             status = os.lstat(name)
         except OSError:
             return False
-        before, state = self._states.get(name), (status.st_nlink, status.st_ino, status.st_size, status.st_mtime_ns)
+        before = self._states.get(name)
+        state = (status.st_nlink, status.st_ino, status.st_size, status.st_mtime_ns, status.st_uid)
         if before != state:
             self._states[name] = state
         if status.st_ctime_ns < since_ns or status.st_uid != self._user or not S_ISREG(status.st_mode):
@@ -145,12 +160,14 @@ def find_changes(packages: Sequence[str], since_ns: int, leave_out: Collection[P
     own = {str(path) for path in leave_out} | {str(path.resolve()) for path in leave_out}
     watch = _watch_of(places)
     found, unfinished = watch.find_changed(since_ns, own, limit_s)
-    held = _list_held(places) if found else set()
-    found = [name for name in found if _name_entry(name, places) not in held and not _is_our_output(name)]
+    vanished = [name for name in watch.vanished if not any(f"{name}/".startswith(f"{path}/") for path in own)]
+    held = _list_held(places) if found or vanished else set()
+    found, vanished = ([name for name in names if _name_entry(name, places) not in held] for names in (found, vanished))
+    found = [name for name in found if not _is_our_output(name)]
     watch.changed = dict.fromkeys([*found, *watch.changed][:_MOST_REMEMBERED])
     code = [name for name in found if name.endswith(_CODE_SUFFIXES) and any(name.startswith(f"{one}/") for one in packages)]
     files, code, unfinished = ([shorten_home(name) for name in names] for names in (found, code, unfinished))
-    return Changes(files, code, unfinished, watch.select_created(found))
+    return Changes(files, code, unfinished, watch.select_created(found), sorted(map(shorten_home, vanished)))
 
 
 def list_changed_so_far(packages: Sequence[str]) -> list[Path]:

@@ -96,7 +96,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     """
     config, workload, variant = task.config, task.workload, task.variant
     stands = place if variant.place is None else Path(variant.place)
-    before = _list_watched(variant, stands, workload)
+    before = list_watched(variant, stands, workload)
     if task.taking_ranges and variant.image is not None:
         raise ConfigError(
             f"{variant.title}: NVTX ranges are not taken inside an image; read its epochs of marks, lines or a file"
@@ -131,7 +131,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     found, unsearched = _search_printed(relay, variant.reads, life.ended_s)
     if unsearched and outcome == "completed":
         outcome, reason = "failed", unsearched
-    after = _list_watched(variant, stands, workload)
+    after = list_watched(variant, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     reports = Reports(found.lines, ranges, arrivals, file)
     own_places = [*list_own_places(workload), folder, place]
@@ -175,7 +175,7 @@ def _take_trace(exports: Path, folder: Path) -> tuple[RunOutcome, str]:
     return "completed", ""
 
 
-def _list_watched(variant: Variant, stands: Path, workload: Workload) -> dict[str, tuple[int, int]]:
+def list_watched(variant: Variant, stands: Path, workload: Workload) -> dict[str, tuple[int, int]]:
     """Return the state of each file that a later run would see as this one leaves it."""
     return list_files(stands, list_outward_links(stands) if variant.place is None else list_entries(stands, workload.folder))
 

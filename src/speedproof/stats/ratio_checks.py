@@ -21,6 +21,7 @@ from speedproof.stats.metrics import METRICS
 from speedproof.stats.order_effect import check_order
 from speedproof.stats.same_work import check_same_work
 from speedproof.stats.slowed import check_slowed
+from speedproof.stats.spoilt import check_spoilt
 from speedproof.stats.unobserved_epochs import check_unobserved
 from speedproof.stats.warm_up_check import check_slower_later, check_warm_up, check_watched
 
@@ -70,6 +71,7 @@ CHECKS: tuple[Check, ...] = (
     check_warm_up,
     check_slower_later,
     check_slowed,
+    check_spoilt,
     check_watched,
     check_judged,
     _check_same_work,

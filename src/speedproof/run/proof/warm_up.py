@@ -25,15 +25,17 @@ from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS
 from speedproof.run.arrivals import judge_arrivals
 from speedproof.run.caches import compile_cache
 from speedproof.run.command_words import program_command
+from speedproof.run.noted_reads import noting_reads
 from speedproof.run.nsys_runs import traced_command
-from speedproof.run.outside_watch import FIRST_WALK_S, find_changes
+from speedproof.run.outside_watch import FIRST_WALK_S, find_changes, shorten_home
 from speedproof.run.private_folders import is_private, keep_caches
 from speedproof.run.process import last_words, list_allowed, read_end
 from speedproof.run.program import describe_cut, describe_left
 from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
-from speedproof.run.proof.left_files import HiddenFiles, WarmUpFiles, find_left_files, list_briefly
+from speedproof.run.proof.left_files import HiddenFiles, WarmUpFiles, find_left_files, list_briefly, read_access
 from speedproof.run.proof.plausible_times import check_observed_growth, check_total
 from speedproof.run.proof.request import ProofRequest
+from speedproof.run.proof.spoilt_files import LinkedFiles
 from speedproof.run.quality_command import Judge, find_judge, measure_quality
 from speedproof.run.read_marks import Marks, read_marks
 from speedproof.run.read_progress import read_progress
@@ -149,11 +151,11 @@ def warm_up(
 def _try_all(setting: _Setting, manifest: Manifest, begin: Callable[[str], None]) -> dict[str, _Tried]:
     """Run each variant once, and check after each that nothing fixed was changed; the caches that it left are from then on."""
     names, variants = setting.config.measurement.variants, setting.config.completed_variants
-    tried = {}
+    tried: dict[str, _Tried] = {}
     # The first variant last: what it leaves for others, they do not find in their warm-ups.
     for name in reversed(names):
         begin(f"warm-up: {name.upper()} running")
-        tried[name] = _try_variant(setting, name)
+        tried[name] = _try_variant(setting, name, [one.files for one in tried.values()])
         if (kept := variants[name].kept_caches) is not None:
             manifest.add(Path(kept))
         manifest.check(f"in the warm-up of {variants[name].title}")
@@ -174,14 +176,18 @@ def _walk_first(config: Config, workload: Workload) -> list[str]:
     return sorted({name for walk in walks for name in walk.unwatched})
 
 
-def _try_variant(setting: _Setting, name: str) -> _Tried:
+def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = ()) -> _Tried:
     workload, request = setting.workload, setting.request
     setting.folder.mkdir(parents=True, exist_ok=True)
     log_file, variant = setting.folder / f"{name}.txt", setting.config.completed_variants[name]
     begun_s = time.monotonic()
     with tempfile.TemporaryDirectory() as run, working_folder(workload, variant) as place:
         copy_s = time.monotonic() - begun_s
-        seen, judge = _run_once(setting, variant, log_file, Path(run), place)
+        linked = LinkedFiles(variant, place if variant.place is None else Path(variant.place), workload)
+        changed_before = {path for one in before for path in (*one.linked.rewritten.values(), *one.linked.grown.values())}
+        with noting_reads(map(Path, changed_before)) as read:
+            seen, judge = _run_once(setting, variant, log_file, Path(run), place)
+        files = _note_files(seen, linked, before, read)
         cached = keep_caches(variant, place)
         if seen.outcome == "stopped":  # with us, and nothing is wrong with it
             raise KeyboardInterrupt
@@ -212,9 +218,24 @@ def _try_variant(setting: _Setting, name: str) -> _Tried:
             "(--quality-command)"
         )
     notes = [*([describe_left(seen.left)] if seen.left else []), *describe_cut(seen.cut)]
-    files = WarmUpFiles(seen.all_changed, seen.created)
-    observed = _observe(seen, marks, cached)
+    observed = _observe(files.changed, seen, marks, cached)
     return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, arrivals, notes, observed, files, quality)
+
+
+def _note_files(seen: Watched, linked: LinkedFiles, before: Sequence[WarmUpFiles], read: Sequence[Path]) -> WarmUpFiles:
+    """Return what a warm-up did to files, and which of those that earlier ones changed it read."""
+    noted = {path for one in before for path in (*one.linked.rewritten.values(), *one.linked.grown.values())}
+    by_us = {shorten_home(path) for path in noted}  # to note whether they are read changes their status, too
+    outside = [name for name in seen.outside.files if name not in by_us]
+    changes = linked.compare(seen.changed, {path for one in before for path in one.linked.created})
+    return WarmUpFiles(
+        [*seen.changed, *outside],
+        seen.created,
+        [name for name in seen.outside.vanished if not linked.holds(os.path.expanduser(name))],  # noqa: PTH111
+        changes,
+        {name: at_ns for name in outside if name.startswith("/") and (at_ns := read_access(name)) is not None},
+        {str(path) for path in read},
+    )
 
 
 def _read_last_quality(marks: Marks) -> float | None:
@@ -246,11 +267,12 @@ class _Without:
     runs: list[RunWithout] = field(default_factory=list)
     not_hidden: list[str] = field(default_factory=list)
     own_not_hidden: list[str] = field(default_factory=list)
+    spoilt: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def as_observed(self) -> dict[str, Any]:
         """Return it as fields of what is observed of the warm-up."""
-        unhidden = {name: getattr(self, name)[:MOST_CHANGED] for name in ("not_hidden", "own_not_hidden")}
+        unhidden = {name: getattr(self, name)[:MOST_CHANGED] for name in ("not_hidden", "own_not_hidden", "spoilt")}
         return {"without": self.runs, **unhidden}
 
 
@@ -263,7 +285,7 @@ def _run_without_left(
     for position, name in enumerate(warmed):
         before = [tried[one].files for one in warmed[:position]]
         left = find_left_files(setting.config.completed_variants[name], tried[name].files, before)
-        found[name] = one = _Without(not_hidden=left.not_hidden)
+        found[name] = one = _Without(not_hidden=left.not_hidden, spoilt=left.spoilt)
         for hidden in left.hidden:
             names = list(hidden.paths)
             ran = "it" if hidden.own else "the other" if len(warmed) == 2 else "others"
@@ -338,7 +360,7 @@ def _list_steady_s(marks: Marks) -> list[float]:
     return epochs_s[1:] if len(epochs_s) >= WARM_UP_NEEDS_EPOCHS else epochs_s
 
 
-def _observe(seen: Watched, marks: Marks, cached: int) -> WarmUpObserved:
+def _observe(changed: Sequence[str], seen: Watched, marks: Marks, cached: int) -> WarmUpObserved:
     epochs_s = [epoch.train_s for epoch in marks.epochs]
     steady_s = _list_steady_s(marks)
     return WarmUpObserved(
@@ -347,7 +369,7 @@ def _observe(seen: Watched, marks: Marks, cached: int) -> WarmUpObserved:
         typical_epoch_s=median(steady_s) if steady_s else None,
         # The first may compile, or read from a disk what later ones find in memory.
         shortest_epoch_s=min(epochs_s) if len(epochs_s) > 1 else None,
-        changed=seen.all_changed,
+        changed=list(changed),
         changed_code=seen.outside.code[:MOST_CHANGED],
         kept_caches=cached,
     )
