@@ -230,7 +230,7 @@ def test_of_three_commands_one_that_uses_what_the_last_left_is_inconclusive(fold
     uses, _ = json.loads(result.stdout)["candidates"]
     kinds = [(one["kind"], one["blocks"]) for one in without_machine(uses["objections"])]
     assert (uses["outcome"], kinds) == ("inconclusive", [("helped", True)])
-    assert "~/.cache, which earlier runs left" in uses["sentence"]
+    assert "~/.cache, which appeared during earlier runs" in uses["sentence"]
 
 
 def test_files_alike_share_a_suffix_or_all_but_digits():
