@@ -107,7 +107,7 @@ def test_a_notebook_shows_its_sentence_and_a_table_with_all_escaped(place, measu
     [
         (lambda folder: None, "no such folder"),
         (lambda folder: folder.mkdir(), "comparison.json"),
-        (lambda folder: (folder / "programs").mkdir(parents=True), "a proof that has not ended"),
+        (lambda folder: (folder / "programs").mkdir(parents=True), "no verdict yet"),
     ],
 )
 def test_what_holds_no_results_is_an_error_of_one_line(place, prepare, said):

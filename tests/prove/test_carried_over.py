@@ -212,10 +212,10 @@ def test_a_first_look_at_a_file_tells_a_link_by_its_older_contents(tmp_path):
 def test_a_file_that_another_program_writes_during_a_slow_warm_up_accuses_nobody(folder, needs_isolation):
     # The first run is slow for a reason of its own: what tells it that it is the first lies where nothing is watched.
     (folder / "cold.sh").write_text(
-        'if [ -e "$HOME/.ssh/seen" ]; then sleep 0.05; else sleep 0.4; mkdir "$HOME/.ssh"; fi; touch "$HOME/.ssh/seen"\n'
+        'if [ -e "$HOME/.ssh/seen" ]; then sleep 0.05; else sleep 0.2; mkdir "$HOME/.ssh"; fi; touch "$HOME/.ssh/seen"\n'
         '[ -e "$HOME/others" ] || touch "$HOME/others"\n'
     )
-    status, found = prove("sleep 0.4", "sh cold.sh")
+    status, found = prove("sleep 0.2", "sh cold.sh")
     assert (status, without_machine(found["objections"])) == (0, [])
 
 
