@@ -90,8 +90,10 @@ def test_what_vanishes_from_the_home_is_a_condition(folder):
     assert (status, found) == (0, [("may be slowed", False, ["~/.cache/needed"])])
 
 
-def test_a_file_in_a_temporary_folder_that_it_reads_is_a_condition(folder):
-    shared = folder.parent / "settings"  # below /tmp, and of no other watched place
+def test_a_file_that_it_reads_in_a_shared_folder_is_a_condition(folder, monkeypatch):
+    shared = folder.parent / "shared/settings"
+    shared.parent.mkdir()
+    monkeypatch.setenv("HF_HOME", str(shared.parent))  # watched whatever lies in /tmp
     shared.write_text("fast\n")
     status, found, _ = prove(folder, f"echo slow > {shared}; sleep 0.12\n", needs=f"sh needs.sh {shared}")
     assert (status, found) == (0, [("may be slowed", False, [str(shared)])])
