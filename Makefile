@@ -1,6 +1,6 @@
 # Two commands set everything up on a machine with Python 3.11 or newer: `make demo` and `make test`.
 .DELETE_ON_ERROR:
-.PHONY: demo test cluster faults adversary fuzz records lint docs lock audit clean
+.PHONY: demo test dear cluster faults adversary fuzz records lint docs lock audit clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -21,6 +21,10 @@ demo: $(VENV)/.installed
 # Slurm or a browser, those of `make cluster` among them. One process more than two cores, since many tests wait for programs.
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 3 --durations=20 $(TESTS)
+
+# Whole runs that `make test` leaves to CI, some minutes.
+dear: $(VENV)/.installed
+	$(BIN)/python -m pytest -m dear -n 2 --durations=10
 
 # The workflow on a real Slurm and in a container that is built first, minutes: `.ci/slurm.sh up` starts a Slurm of one machine,
 # `.ci/base-image.sh FILE` makes the image that SPEEDPROOF_BASE_IMAGE names.

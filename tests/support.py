@@ -38,6 +38,7 @@ REQUIRED, HIDDEN = (os.environ.get(f"SPEEDPROOF_{name}", "").split(",") for name
 # Fixtures that stand for a program which not every machine has: `pytest -m parts` runs the tests that use one.
 PARTS = {"needs_nsys", "needs_slurm", "base_image", "browser", "needs_isolation"}
 # Of these, what somebody sets up first, and what takes minutes (`make cluster`): an image is built, jobs wait for each other.
+DEAR = {"killed_and_finished", "trained"}  # whole runs that their tests share
 CLUSTER = {"needs_slurm", "base_image"}
 
 
@@ -58,6 +59,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("parts")
         if CLUSTER & set(getattr(item, "fixturenames", [])):
             item.add_marker("cluster")
+        if DEAR & set(getattr(item, "fixturenames", [])):
+            item.add_marker("dear")
         if item.get_closest_marker("timed"):
             item.add_marker(pytest.mark.flaky(reruns=2))
         if shares_fixture(item) and not item.get_closest_marker("xdist_group"):

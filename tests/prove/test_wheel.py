@@ -11,6 +11,7 @@ from tests.workflow.checkout import ROOT
 
 
 @pytest.mark.whole
+@pytest.mark.dear
 def test_two_commands_are_proven_from_a_wheel_in_an_empty_folder(tmp_path):
     site, empty = tmp_path / "site", tmp_path / "empty"
     empty.mkdir()

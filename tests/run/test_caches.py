@@ -60,6 +60,7 @@ def log_of(job, variant):
     return path.read_text()
 
 
+@pytest.mark.dear
 def test_every_run_of_a_variant_with_a_prepared_folder_is_warm_and_no_other_is(job, tmp_path):
     experiment = run_experiment(job, conditions_of(job))
     (filled,) = experiment.prepared

@@ -91,6 +91,7 @@ def test_each_rank_runs_under_an_nsys_of_its_own_which_may_write_on_the_nodes_di
 
 
 @pytest.mark.xdist_group("ranks")
+@pytest.mark.dear
 def test_an_experiment_of_two_ranks_is_recorded_analysed_and_reported(tmp_path):
     job, conditions = job_of_two_ranks(tmp_path, "kineto")
     results = tmp_path / "results"

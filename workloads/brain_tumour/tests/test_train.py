@@ -130,6 +130,7 @@ def test_a_loaders_seed_leaves_the_transforms_as_they_are():
     assert flip.R.get_state()[1].tolist() != before
 
 
+@pytest.mark.dear
 def test_two_ranks_train_on_their_shares_and_the_first_tells(ten_cases, tmp_path):
     """Two processes as torchrun starts them: four cases train in each, and one validates; the Dice is that of both."""
     with socket.socket() as free:

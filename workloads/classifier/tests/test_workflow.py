@@ -28,6 +28,7 @@ SMALLEST = {
 
 
 @pytest.mark.whole
+@pytest.mark.dear
 def test_two_variants_are_measured_and_reported(tmp_path):
     (tmp_path / "smallest.yaml").write_text(json.dumps(SMALLEST))
     words = [
