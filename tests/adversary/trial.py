@@ -124,7 +124,8 @@ def lay_beside(kind: Kind, place: Place, factor: float) -> None:
         place.given[Path(kind.settings.format(home=place.top / "home", tag=place.tag))] = b"fast\n"
     for name in kind.packages:
         (packages,) = (place.top / "env").glob("lib/python*/site-packages")
-        py_compile.compile(str(shutil.copy(PROGRAMS / f"{name}.py", packages)), doraise=True)
+        compiled = Path(str(py_compile.compile(str(shutil.copy(PROGRAMS / f"{name}.py", packages)), doraise=True)))
+        place.given[compiled] = compiled.read_bytes()
     if kind.where == "data":
         (place.work / "data").symlink_to(place.top / "shared")
     if kind.where == "ignored":
