@@ -143,6 +143,7 @@ KINDS = [
         CARRY,
         reference="honest_package",
         packages=("pace",),
+        swaps=False,
         unreachable="Python itself writes such files; to look for changes of 30,000 takes 0.1 s after each run",
     ),
     *(
