@@ -23,14 +23,14 @@ _TRIES = 4
 
 
 def list_trials() -> list:
-    """Return each kind by each seed; `make test` does one in five, others after the next commit."""
+    """Return each kind by each seed; `make test` does one in ten, others after the next commit."""
     return [
         pytest.param(
             (kind, seed),
             id=f"{kind.title}-{seed}",
             marks=[
                 group_trials("adversary", number // 2),
-                *([pytest.mark.adversary] if (number + seed) % 5 else []),
+                *([pytest.mark.adversary] if (number + seed) % 10 else []),
                 *([pytest.mark.xfail(strict=True, raises=BelievedError, reason=kind.unreachable)] if kind.unreachable else []),
             ],
         )
@@ -47,10 +47,10 @@ def ahead():
 
 
 def try_again(kind: Kind, seed: int) -> Trial:
-    """Try a program, and again if it was believed or was not what it says: on a busy machine either may be noise."""
+    """Try a program, and again if it was not what it says, or not as expected: on a busy machine either may be noise."""
     for _ in range(_TRIES - 1):
         trial = try_kind(kind, seed)
-        if trial.truth_holds and trial.verdict != "believed":
+        if trial.truth_holds and (trial.verdict == "believed") == bool(kind.unreachable):
             return trial
     return try_kind(kind, seed)
 
