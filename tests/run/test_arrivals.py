@@ -173,6 +173,7 @@ def test_work_after_the_last_line_is_seen_in_threads_and_children(tmp_path):
     assert (seen.left_processes, seen.after_s > 0.04) == (0, True)
 
 
+@pytest.mark.timed
 def test_rows_that_are_appended_to_a_file_are_seen(tmp_path):
     program = (
         "import time\nopen('log.csv', 'w').write('epoch,took\\n')\nfor n in range(2):\n    time.sleep(0.1)\n"
