@@ -7,7 +7,6 @@ A proof has up to 24 rounds of two variants. Its run times are made up on orders
 of `speedproof prove`, or after a number of rounds that was fixed beforehand.
 """
 
-import argparse
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from scipy.stats import mannwhitneyu
 
 from benchmarks.noise import KINDS, NOISE, Array, Bools, Kind, rounded
 from benchmarks.simulate_candidates import judge_at_looks
-from benchmarks.tables import make_table, percent, state_precision, write_table
+from benchmarks.tables import make_table, percent, print_or_write, state_precision
 from speedproof.results.experiment import EQUIVALENCE_MARGIN, RunPlace
 from speedproof.run.plan import order_in_block, order_in_pair
 from speedproof.stats.estimates import student_quantile
@@ -360,14 +359,7 @@ def _describe_compared(found: Compared) -> list[str]:
 
 def main() -> None:
     """Print the tables, and put them into the page if wanted."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--proofs", type=int, default=PROOFS)
-    parser.add_argument("--write", action="store_true")
-    asked = parser.parse_args()
-    tables = tabulate(asked.proofs)
-    print(tables)
-    if asked.write:
-        write_table(PAGE, *TABLE, tables)
+    print_or_write(__doc__, tabulate, PROOFS, PAGE, TABLE)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ Each tool's rule is written anew from its source, which the first table names. I
 hyperfine runs them, all of the reference and then all of the candidate, and once interleaved.
 """
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,7 @@ from benchmarks.simulate_orders import (
     judge_proofs,
     simulate,
 )
-from benchmarks.tables import make_table, percent, state_precision, write_table
+from benchmarks.tables import make_table, percent, print_or_write, state_precision
 from speedproof.stats.estimates import student_quantile
 from speedproof.stats.sequential import MOST_PAIRS
 
@@ -211,14 +210,7 @@ def _describe_kind(kind: Kind, proofs: int, effect: float, describe: Callable[[S
 
 def main() -> None:
     """Print the tables, and put them into the page if wanted."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--proofs", type=int, default=PROOFS)
-    parser.add_argument("--write", action="store_true")
-    asked = parser.parse_args()
-    tables = tabulate(asked.proofs)
-    print(tables)
-    if asked.write:
-        write_table(PAGE, *TABLE, tables)
+    print_or_write(__doc__, tabulate, PROOFS, PAGE, TABLE)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Tables of the documents that a benchmark writes, between two comments that name it."""
 
+import argparse
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 
@@ -41,3 +42,15 @@ def state_precision(proofs: int) -> str:
     """Return a sentence on how exact a simulated share is."""
     near_5, near_50 = (100 * math.sqrt(share * (1 - share) / proofs) for share in (0.05, 0.5))
     return f"Simulated: {proofs:,} proofs a cell, a standard error of {near_5:.2f} points at 5 % and {near_50:.2f} at 50 %."
+
+
+def print_or_write(about: str, tabulate: Callable[[int], str], proofs: int, page: Path, table: tuple[str, str]) -> None:
+    """Run a benchmark's command line: print its tables of so many proofs, and put them into the page with `--write`."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("--proofs", type=int, default=proofs)
+    parser.add_argument("--write", action="store_true")
+    asked = parser.parse_args()
+    tables = tabulate(asked.proofs)
+    print(tables)
+    if asked.write:
+        write_table(page, *table, tables)

@@ -23,7 +23,7 @@ JUDGED = {"quality_command": "cat {run}/out/x", "artifacts": ["out/x"], "workdir
         ),
         (
             {"metric": "all_epochs_s", "blind": True},
-            "--metric all_epochs_s: needs epochs; name where they are read (--epoch-s, --epoch, --file), or leave it out",
+            "--metric all_epochs_s: needs epochs; name their source (--epoch-s, --epoch, --file), or leave it out",
         ),
         ({"metric": "samples_per_s", **LINES}, "--metric samples_per_s: needs a rate (--rate) or marks"),
         ({"metric": "validation_epoch_s", **LINES}, "--metric validation_epoch_s: needs validations, which only marks have"),
@@ -79,5 +79,5 @@ def test_a_gpu_that_is_not_there_is_missed_before_the_warm_up(place, monkeypatch
     monkeypatch.setattr(proof, "describe_gpu", lambda: None)
     with pytest.raises(ConfigError) as refused:
         prove_request(check_options({"commands": COMMANDS, **asked}), place / "out", place, Status(quiet=True), lambda _: None)
-    assert str(refused.value) == f"{need}: no GPU here (`nvidia-smi` lists none); leave it out, or run where there is one"
+    assert str(refused.value) == f"{need}: no GPU here (`nvidia-smi` lists none); leave it out, or run on a machine with a GPU"
     assert not (place / "out").exists()

@@ -1,4 +1,4 @@
-"""Which of the caller's variables commands see, which are named as hidden, and which have all measured anew."""
+"""Which of the caller's variables commands see, which are named as hidden, and which have everything measured again."""
 
 import json
 import os
@@ -89,7 +89,7 @@ def test_a_changed_variable_is_named_and_all_is_measured_anew(printing, unmeasur
 
     def tell():
         told = said(prove(printing))
-        return "measured anew: variable USE_FUSED speedproof" in told, "warm-up: one run of each" in told
+        return "measured again: variable USE_FUSED speedproof" in told, "warm-up: one run of each" in told
 
     calls = [tell(), tell()]
     monkeypatch.setenv("SHLVL", "99")

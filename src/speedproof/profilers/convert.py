@@ -43,7 +43,7 @@ def list_inputs(folder: Path) -> list[Path]:
 
 @contextmanager
 def trace_folder(path: Path, exports: Path | None = None) -> Iterator[Path]:
-    """Yield the folder of a trace; a profiler's file is converted for the time being, and errors name it.
+    """Yield the folder of a trace; a profiler's file is converted into a temporary one, and errors name the file.
 
     What nsys exports of a report is kept in `exports`. A finished experiment's run must be what the experiment vouches for.
     """

@@ -57,12 +57,12 @@ def without_autograd_numbers(names: pa.StringArray) -> pa.StringArray:
 
 
 def to_nullable(values: Integers) -> pa.Array:
-    """Return numbers, null where one is missing."""
+    """Return numbers; a missing one is null."""
     return pa.array(values, pa.int64(), mask=values == MISSING)
 
 
 def translate_numbers(numbers: Integers, names: Mapping[int, str]) -> pa.DictionaryArray:
-    """Return the names of an enumeration's numbers, "unknown" where there is none."""
+    """Return the names of an enumeration's numbers, "unknown" if it has none."""
     distinct, positions = find_distinct(numbers)
     return encode_names(positions, [names.get(number, "unknown") for number in distinct])
 

@@ -23,7 +23,7 @@ def require_ranges(folder: Path, names: Iterable[str]) -> None:
 
 
 def require_closed(folder: Path, name: str | None) -> None:
-    """Raise a :class:`ProfilingError` where the range that was to be traced, `name@domain`, opened and never closed.
+    """Raise a :class:`ProfilingError` if the range that was to be traced, `name@domain`, opened and never closed.
 
     Recording then went on to the end of the program, or to where it was cut short.
     """

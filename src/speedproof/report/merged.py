@@ -67,7 +67,7 @@ def _list_claims(answer: MergedAnswer) -> Iterator[Listing | str]:
 
 
 def write_merged_json(answer: MergedAnswer) -> str:
-    """Return ratios and documented ratios as `comparison.json` has them, with what readers of the tables are told besides."""
+    """Return ratios and documented ratios as `comparison.json` has them, with the notes below the tables."""
     plain = {
         "ratios": [_to_plain(merged) for merged in answer.ratios],
         "claims": [claim.model_dump(mode="json") for claim in answer.claims],

@@ -71,7 +71,7 @@ def compose_unmeasured(evidence: Evidence) -> list[Element]:
     """Compose what could not be measured or used on this machine."""
     diagnosis = read_diagnosis(evidence.results.folder)
     lacking, doubtful = list_findings(diagnosis, "absent", "problem"), list_findings(diagnosis, "notice")
-    if evidence.proof:  # a command owes no build of a framework; where there is no GPU, the first page says so
+    if evidence.proof:  # a command owes no build of a framework; the first page shows that no GPU was used
         unasked = "CUDA" if evidence.comparison.conditions.gpu else ("GPU", "CUDA")
         lacking = [row for row in lacking if not row[0].startswith(unasked)]
     elements: list[Element] = []

@@ -38,10 +38,10 @@ class ClaimResult(StrictRow):
     measured: float | None
     low: float | None = Field(description="95 % interval")
     high: float | None
-    scope: Scope | None = Field(None, description="Of how many machines the number is; null where there is none")
-    counted: int | None = Field(None, description="Of how many pairs, or runs; null where there is no number")
-    ratio: DocumentedRatio | None = Field(None, description="Which ratio it is, with its range; null where none was measured")
-    needed: Needed | None = Field(None, description="What would decide; null where it is decided, or no number would")
+    scope: Scope | None = Field(None, description="Of how many machines the number is; null if there is none")
+    counted: int | None = Field(None, description="Of how many pairs, or runs; null without a number")
+    ratio: DocumentedRatio | None = Field(None, description="Which ratio it is, with its range; null if none was measured")
+    needed: Needed | None = Field(None, description="What would decide; null if it is decided, or if no number would")
     verdict: ClaimVerdict
     by_experiment: dict[str, ClaimVerdict] = Field({}, description="What each experiment says by itself, where they disagree")
     conditions: list[str] = Field(description="What differs from the documented measurement; empty: nothing known to")

@@ -28,7 +28,7 @@ class SampledRow(StrictRow):
 
     scope: Scope = Field(description="here: holds on the experiment's own machine; model: for this model of GPU")
     experiment: str | None = Field(description="The experiment that it is of; null of several")
-    hosts: int = Field(ge=1, description="Machines, told apart by their GPUs and, where runs name them, by digests of hosts")
+    hosts: int = Field(ge=1, description="Machines, distinguished by their GPUs and, if runs name them, by digests of hosts")
     runs_beside: int = Field(
         0, ge=0, description="Of its runs, those beside which another experiment measured on the machine; not there if none"
     )
@@ -48,7 +48,7 @@ class EstimateRow(SampledRow):
     """A ratio with its interval."""
 
     centre: float = Field(description="The exponential of the mean log ratio: of an experiment's pairs, or of the hosts' means")
-    low: float | None = Field(description="95 % interval; null where there is a single value")
+    low: float | None = Field(description="95 % interval; null of a single value")
     high: float | None
     pairs: int
 

@@ -76,7 +76,7 @@ def read_time(text: str, after: str, unit: TimeUnit | None) -> PrintedTime | Non
 
 
 def read_rate(text: str, after: str = "") -> PrintedTime | None:
-    """Return the time of one sample by a printed rate, `after` being the rest of the line; None if it is no number above zero.
+    """Return the time of one sample by a printed rate, `after` being the rest of the line; None if it is not above zero.
 
     Raises:
         RecordError: it is a time, by the unit that follows.

@@ -82,7 +82,7 @@ def peak_memory_mib(epochs: pd.DataFrame) -> float | None:
 
 
 def energy_per_epoch_j(run: MeasuredRun) -> float | None:
-    """Return the energy of an epoch's GPUs, its share of validation included; None where it was not sampled well enough."""
+    """Return the energy of an epoch's GPUs, its share of validation included; None if it was not sampled well enough."""
     counted = counted_epochs(run)
     energy_j = sum_of_samples(run, "power_w", counted)
     return None if energy_j is None else energy_j / int(counted.sum())

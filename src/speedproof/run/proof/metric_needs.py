@@ -30,7 +30,7 @@ def list_mistakes_of_metric(request: "ProofRequest", name: NameKey) -> list[str]
     if request.rate and metric.printed in ("epoch", "epochs"):
         mistakes.append(f"{head}: needs epochs, and {name('rate')} reads none; read them by {name('epoch_s')}, or leave it out")
     elif request.blind and not is_named and not request.rate and EPOCHS_FILE in metric.files:
-        mistakes.append(f"{head}: needs epochs; name where they are read ({sources}), or leave it out")
+        mistakes.append(f"{head}: needs epochs; name their source ({sources}), or leave it out")
     elif is_named and metric.printed == "rate" and not request.rate:
         mistakes.append(f"{head}: needs a rate ({name('rate')}) or marks; read one of them, or leave it out")
     elif is_named and request.metric in _OF_VALIDATIONS:
@@ -47,7 +47,7 @@ def check_epochs(request: "ProofRequest", epochs: Mapping[str, int]) -> None:
         return
     raise ConfigError(
         f"--metric {request.metric}: needs epochs, and not all commands report them; mark them (speedproof/marks.py), name "
-        "where they are read (--epoch-s, --epoch, --file, --epoch-range), or leave it out"
+        "their source (--epoch-s, --epoch, --file, --epoch-range), or leave it out"
     )
 
 

@@ -186,7 +186,7 @@ def _take_snapshot(request: ProofRequest, source: Path, out: Path, variables: Ma
     snapshot = take_snapshot(source, out, request.workdir == "commit", request.commands)
     changed = [*(f"variable {name}" for name in note_changed(out, variables)), *snapshot.changed]
     if changed:
-        say(f"changed since the last call, so all is measured anew: {_shorten(changed)}")
+        say(f"changed since the last call, so everything is measured again: {_shorten(changed)}")
     if commit := describe_commit(source):
         say(f"{commit}{'; only the commit is measured' if request.workdir == 'commit' else ''}")
     if snapshot.linked and request.workdir != "here":
@@ -230,7 +230,7 @@ def _announce_replacement(request: ProofRequest, out: Path, say: Say) -> None:
         else:
             _compare_rounds(request, out, say)
     if (out / RESULTS / OLD_EXPERIMENTS_FOLDER).is_dir():
-        say(f"{out} holds a proof of a version before 0.3, which this one replaces: all is measured anew")
+        say(f"{out} holds a proof of a version before 0.3, which this one replaces: everything is measured again")
 
 
 @contextmanager
@@ -303,7 +303,7 @@ def _list_missing_tools(request: ProofRequest) -> list[str]:
     except SpeedproofError as error:
         missing.append(str(error))
     if request.profile is None and (need := name_gpu_need(request)) and describe_gpu() is None:
-        missing.append(f"{need}: no GPU here (`nvidia-smi` lists none); leave it out, or run where there is one")
+        missing.append(f"{need}: no GPU here (`nvidia-smi` lists none); leave it out, or run on a machine with a GPU")
     return missing
 
 

@@ -34,9 +34,9 @@ class Snapshot:
 
 
 def take_snapshot(source: Path, out: Path, committed: bool = False, commands: Sequence[str] = ()) -> Snapshot:
-    """Copy the working folder `source` into the proof's folder `out`; what is large, or ignored by git, is linked instead.
+    """Copy the working folder `source` into the proof's folder `out`; link what is large, or ignored by git.
 
-    Of what git knows its last commit is taken where `committed` is asked for. Edits that are made while it runs change nothing;
+    If `committed`, the last commit is copied. Edits that are made while it runs change nothing;
     those since an earlier call are named. No part of it are the file that our own output goes to, which is another one each
     time, and files that ask for a proof of these `commands`.
 
@@ -101,7 +101,7 @@ def _identify(path: Path) -> tuple[int, int] | None:
 
 
 def _leave_out(outputs: set[tuple[int, int]], commands: list[str], folder: str, names: list[str]) -> list[str]:
-    """Return which entries of a folder are not copied: tools' own, our own output, proofs, and what is no file."""
+    """Return which entries of a folder are not copied: tools' own, our own output, proofs, and what is not a regular file."""
     paths = {name: Path(folder, name) for name in names}
     return [
         name for name, path in paths.items() if name in UNWATCHED or _is_none_of_its(path, outputs) or _asks_for(path, commands)
