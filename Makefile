@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Runs the whole workflow on synthetic volumes and prints the verdict and where the report is.
 demo: $(VENV)/.installed
 	$(BIN)/snakemake --cores all --configfile workflow/config/demo.yaml
-	@$(BIN)/speedproof verdict --from results/demo
+	@$(BIN)/speedproof results show --from results/demo
 
 # The tests, those of whole workflow runs included. TESTS="-m 'parts and not faults'" runs those alone that need nsys, Apptainer,
 # Slurm or a browser, those of `make cluster` among them. One process more than two cores, since many tests wait for programs.

@@ -56,9 +56,9 @@ def measure_size(folder: Path, mix: str, events: int) -> list[str]:
     generator = Path(__file__).with_name("generated_export.py")
     made = subprocess.run([sys.executable, generator, export, str(events), mix], check=True, capture_output=True, text=True)
     speedproof = [sys.executable, "-m", "speedproof"]
-    convert = measure_fastest(repeats, *speedproof, "convert", export, "--out", trace)
-    analyze = measure_fastest(repeats, *speedproof, "analyze", trace, "--out", out, "--no-page")
-    both = measure_fastest(repeats, *speedproof, "analyze", export, "--out", out, "--no-page")
+    convert = measure_fastest(repeats, *speedproof, "trace", "convert", export, "--out", trace)
+    analyze = measure_fastest(repeats, *speedproof, "trace", "analyze", trace, "--out", out, "--no-page")
+    both = measure_fastest(repeats, *speedproof, "trace", "analyze", export, "--out", out, "--no-page")
     row = [mix, f"{int(made.stdout):,}", *(f"{cost.wall_s:.2f} s" for cost in (convert, analyze, both))]
     row.append(f"{max(cost.peak_mib for cost in (convert, analyze, both)):,.0f} MiB")
     if nsys is None:

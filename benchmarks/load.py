@@ -98,7 +98,7 @@ def measure_results(folder: Path, variants: int, experiments: int) -> Iterator[l
     load = f"{variants} variants × {ROUNDS} runs × {experiments} experiments"
     cost = run_measured("verdicts", "--from", folder, "--claims", CLAIMS)
     yield row(load, "verdicts", cost, folder / "comparison.json")
-    cost = run_measured("report", "--from", folder)
+    cost = run_measured("results", "report", "--from", folder)
     yield row(load, "report", cost, folder / "report.md", folder / "report.html")
 
 
@@ -108,8 +108,8 @@ def measure_ranks(folder: Path, ranks: int, events: int) -> Iterator[list[str]]:
     made = write_export(export, events, MIXES["launches"])
     with closing(sqlite3.connect(export)) as connection, connection:
         connection.execute("UPDATE StringIds SET value = 'ncclDevKernel_AllReduce' WHERE value = ?", [KERNELS[0]])
-    run_measured("convert", export, "--out", trace)
-    cost = run_measured("ranks", *[trace] * ranks, "--out", folder / "out")
+    run_measured("trace", "convert", export, "--out", trace)
+    cost = run_measured("trace", "ranks", *[trace] * ranks, "--out", folder / "out")
     yield row(f"{ranks} ranks × {made:,} events", "ranks", cost, folder / "out/ranks.json")
 
 
@@ -118,10 +118,13 @@ def measure_events(folder: Path, events: int, mix: str) -> Iterator[list[str]]:
     export, trace = folder / "generated.sqlite", folder / "trace"
     made = write_export(export, events, MIXES[mix])
     load = f"{made:,} events, {mix}"
-    yield row(load, "convert", run_measured("convert", export, "--out", trace), *trace.iterdir())
+    yield row(load, "convert", run_measured("trace", "convert", export, "--out", trace), *trace.iterdir())
     export.unlink()
     yield row(
-        load, "analyze", run_measured("analyze", trace, "--out", folder / "out", "--no-page"), folder / "out/summary.json"
+        load,
+        "analyze",
+        run_measured("trace", "analyze", trace, "--out", folder / "out", "--no-page"),
+        folder / "out/summary.json",
     )
 
 

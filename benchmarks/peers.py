@@ -45,7 +45,8 @@ class Cost(NamedTuple):
 def list_commands(file: Path, peers: Path, out: Path) -> dict[str, list[str]]:
     """Return the commands that read such a file, by tool and question."""
     name = str(file)
-    commands = {"speedproof analyze": [sys.executable, "-m", "speedproof", "analyze", name, "--out", str(out), "--no-page"]}
+    analyze = [sys.executable, "-m", "speedproof", "trace", "analyze", name, "--out", str(out), "--no-page"]
+    commands = {"speedproof trace analyze": analyze}
     if file.suffix == ".sqlite":
         stats = ["--format=csv", "--force-overwrite=true", f"--output={out}/stats"]
         commands["nsys stats, five reports"] = ["nsys", "stats", *(f"--report={one}" for one in NSYS_REPORTS), *stats, name]

@@ -1,7 +1,7 @@
 """How large a page with a timeline is, and how soon Chromium shows it.
 
 `python -m benchmarks.timeline` makes the page of a pair of generated traces (generated_export.py says what is in them) as
-`speedproof compare` does, for each mix, of 700,000 recorded events in all, to which idle stretches come. It opens the page
+`speedproof trace diff` does, for each mix, of 700,000 recorded events in all, to which idle stretches come. It opens the page
 several times in a headless Chromium of 1440×900 pixels. Times count from the beginning of the navigation; of several the least
 and, in brackets, the median stand there. A redraw is what a zoom takes until the frame after it. The same events are written
 for Perfetto. It ends with 1 where a page is larger, or its timeline later, than is wanted of it.

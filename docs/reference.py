@@ -25,7 +25,7 @@ def write_reference(path: Path) -> None:
     lines = ["# Reference", "", "Made from the code by `make docs`.", "", "## Command line", ""]
     lines += _describe_commands(get_command(app))
     lines += ["## Exit statuses", "", _text((errors.__doc__ or "").partition("\n\n")[2]), ""]
-    lines += [*_table(["Error", "Status"], _list_errors()), "Of `prove` and `verdict`:", ""]
+    lines += [*_table(["Error", "Status"], _list_errors()), "Of `prove` and `results show`:", ""]
     lines += _table(["Outcome", "Status"], _list_statuses())
     lines += ["## Configuration", "", "The keys of `config.yaml`.", ""]
     lines += _describe_model(Config, "")
@@ -46,12 +46,19 @@ def _list_statuses() -> list[tuple[str, str]]:
 
 
 def _describe_commands(group: click.Command) -> Iterator[str]:
-    commands: dict[str, click.Command] = getattr(group, "commands")  # noqa: B009  # typer's own group has no public type
-    for name, command in sorted(commands.items()):
-        if command.hidden:
-            continue
+    for name, command in sorted(list_commands(group)):
         yield from [f"### speedproof {name}", "", _text(command.help), ""]
         yield from _table(["", ""], [_describe_parameter(parameter) for parameter in command.params])
+
+
+def list_commands(group: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """Yield each command with what people type for it behind `speedproof`."""
+    commands: dict[str, click.Command] = getattr(group, "commands")  # noqa: B009  # typer's own group has no public type
+    for name, command in commands.items():
+        if hasattr(command, "commands"):
+            yield from ((f"{name} {inner}", found) for inner, found in list_commands(command))
+        else:
+            yield name, command
 
 
 def _describe_parameter(parameter: click.Parameter) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """The command line as a user meets it: help for every step, one line and an exit code for every mistake."""
 
+import json
 import shlex
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import typer
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 from typer.testing import CliRunner
 
-from speedproof.cli.application import app
+from docs.reference import list_commands
+from speedproof.cli.application import OLD_COMMANDS, app
 from speedproof.cli.proof_commands import ProofOptions
 from speedproof.results.difference import read_difference
 from speedproof.run.proof.request import ProofRequest
@@ -20,39 +22,74 @@ from tests.profilers.test_nsys_export import nvtx
 from tests.trace.handmade import two_epochs
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+# What commands with `--from` cannot do without.
+NEEDED = {
+    "verdicts": ["--claims=c", "--from=r"],
+    "results rebuild": ["--claims=c"],
+    "results archive": ["--claims=c", "--out=o"],
+    "results merge": ["--from=r"],
+    "results cost": ["--config=c"],
+}
+COMMANDS = dict(list_commands(typer.main.get_command(app)))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_step_has_help(command):
-    shown = CliRunner().invoke(app, [command, "--help"])
+    shown = CliRunner().invoke(app, [*command.split(), "--help"])
     assert shown.exit_code == 0
     assert "Usage" in shown.output
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_help_ends_with_examples_that_can_be_read(name):
-    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    command, called = COMMANDS[name], ["speedproof", *name.split()]
     head, *lines = (command.epilog or "").split("\n\n")
     assert (head.startswith("Example"), len(lines) > 0) == (True, True)
     for line in lines:
         words = shlex.split(line.partition(" > ")[0])
-        assert words[:2] == ["speedproof", name]
-        command.make_context(name, words[2:])  # which fails where an option is not there, or has another kind of value
+        assert words[: len(called)] == called
+        command.make_context(
+            name, words[len(called) :]
+        )  # which fails where an option is not there, or has another kind of value
 
 
 @pytest.mark.parametrize(
     ("words", "old"),
     [
         (["verdicts", "--claims=c.yaml", "--results=r"], "--results"),
-        (["rebuild", "--claims", "c.yaml", "--results", "r"], "--results"),
-        (["records", "--folder", "r"], "--folder"),
-        (["cost", "--config=c.yaml", "--records", "r"], "--records"),
+        (["results", "rebuild", "--claims", "c.yaml", "--results", "r"], "--results"),
+        (["results", "list", "--folder", "r"], "--folder"),
+        (["results", "cost", "--config=c.yaml", "--records", "r"], "--records"),
     ],
 )
 def test_an_old_name_of_an_option_is_refused_with_the_new_one(words, old):
     ended = CliRunner().invoke(app, words)
     assert (ended.exit_code, f"{old} is called --from now; write --from" in ended.output) == (2, True)
+
+
+def test_help_names_the_steps_that_it_hides():
+    help_text = " ".join(CliRunner().invoke(app, ["--help"]).output.split())
+    for name, step in COMMANDS.items():
+        assert (f" {name}," in help_text or f" {name}." in help_text) == step.hidden, name
+
+
+@pytest.mark.parametrize(("old", "new"), OLD_COMMANDS.items())
+def test_an_old_name_of_a_command_is_the_new_command_after_a_line_that_names_it(old, new):
+    shown, asked = (CliRunner().invoke(app, [*words, "--help"]) for words in ([old], new.split()))
+    assert shown.stdout == asked.stdout and f"speedproof {new}" in " ".join(shown.stdout.split())
+    assert " ".join(shown.stderr.split()) == f"`speedproof {old}` is called `speedproof {new}` now"
+
+
+def test_json_of_an_old_name_is_json_alone():
+    ended = CliRunner().invoke(app, ["verdict", "--json", "--from", str(ROOT / "records/2026-11-22-h200-regular")])
+    assert json.loads(ended.stdout)["experiments"]
+
+
+@pytest.mark.parametrize("command", ["results show", "results report", "results list", *NEEDED])
+def test_results_without_their_option_are_refused_with_the_line_to_type(command):
+    ended = CliRunner().invoke(app, [*command.split(), "a b", *NEEDED.get(command, [])], env={"COLUMNS": "200"})
+    said = ended.output + str(ended.exception)
+    assert f"a b: results are named by an option; write `speedproof {command} --from 'a b'`" in said
 
 
 def test_an_option_that_never_was_is_not_said_to_be_called_otherwise():
@@ -65,24 +102,24 @@ def test_what_a_proof_is_asked_on_the_command_line_is_what_its_file_says():
 
 def test_every_step_of_the_rules_is_a_subcommand():
     called = {
-        words[3]
+        " ".join(words[3 : 4 + (words[3] in {"trace", "results"})])
         for path in (ROOT / "workflow/rules").glob("*.smk")
         for words in (line.strip().strip('"').split() for line in path.read_text().splitlines())
         if words[:3] == ["python3", "-m", "speedproof"]
     }
     assert called
-    assert called <= set(COMMANDS)
+    assert called <= COMMANDS.keys()
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
         (["check", "--config", "missing.yaml"], 2, "missing.yaml: no such file"),
-        (["verdict", "--from", "nowhere"], 6, "nowhere: no such folder"),
-        (["report", "--from", "nowhere"], 6, "nowhere"),
-        (["close", "--experiment", "nowhere/experiments/experiment-1"], 2, "nowhere/config.json: no such file"),
-        (["convert", "config.yaml", "--out", "nowhere"], 6, "config.yaml"),
-        (["analyze", "nowhere.sqlite", "--out", "nowhere"], 6, "nowhere.sqlite"),
+        (["results", "show", "--from", "nowhere"], 3, "nowhere: no such folder"),
+        (["results", "report", "--from", "nowhere"], 6, "nowhere"),
+        (["results", "close", "--experiment", "nowhere/experiments/experiment-1"], 2, "nowhere/config.json: no such file"),
+        (["trace", "convert", "config.yaml", "--out", "nowhere"], 6, "config.yaml"),
+        (["trace", "analyze", "nowhere.sqlite", "--out", "nowhere"], 6, "nowhere.sqlite"),
     ],
 )
 def test_a_mistake_is_one_line_and_its_exit_code(speedproof_here, monkeypatch, arguments, code, said):
@@ -96,35 +133,35 @@ def test_a_mistake_is_one_line_and_its_exit_code(speedproof_here, monkeypatch, a
 
 def test_a_trace_is_summarised_on_the_terminal_and_in_files(speedproof_here, tmp_path):
     trace, out = two_epochs().write(tmp_path / "trace"), tmp_path / "out"
-    ended = speedproof_here("analyze", trace, "--out", out)
+    ended = speedproof_here("trace", "analyze", trace, "--out", out)
     assert ended.returncode == 0
     assert "Idle gaps: stretches without a kernel" in ended.stdout
     assert f"{out / 'summary.json'}: written" in ended.stderr
     assert {path.name for path in out.iterdir()} == {
         "summary.json", "epochs.csv", "phases.csv", "idle_gaps.csv", "kernels.csv", "kernels.json", "report.html",
     }  # fmt: skip
-    assert speedproof_here("analyze", trace, "--out", out, "--quiet", "--no-page").stdout == ""
+    assert speedproof_here("trace", "analyze", trace, "--out", out, "--quiet", "--no-page").stdout == ""
 
 
 def test_traces_of_other_batches_are_compared_by_sample(speedproof_here, tmp_path):
     trace, out = two_epochs().write(tmp_path / "trace"), tmp_path / "out"
-    ended = speedproof_here("compare", trace, trace, "--out", out, "--samples-a", 100, "--samples-b", 50)
+    ended = speedproof_here("trace", "diff", trace, trace, "--out", out, "--samples-a", 100, "--samples-b", 50)
     assert ended.returncode == 0
     difference = read_difference(out)
     assert (difference.samples_a, difference.samples_b, difference.total_s) == (100, 50, 0)
     # 10 ms for 100 samples, and for 50.
     assert difference.total_per_sample_s == pytest.approx(1e-4)
-    only_one = speedproof_here("compare", trace, trace, "--out", out, "--samples-a", 100)
+    only_one = speedproof_here("trace", "diff", trace, trace, "--out", out, "--samples-a", 100)
     assert only_one.returncode == 2
     assert "give both or neither" in only_one.stderr
 
 
 def test_a_trace_and_a_pair_are_written_for_perfetto(speedproof_here, tmp_path):
     trace, out = two_epochs().write(tmp_path / "trace"), tmp_path / "out"
-    assert speedproof_here("analyze", trace, "--out", out, "--perfetto").returncode == 0
+    assert speedproof_here("trace", "analyze", trace, "--out", out, "--perfetto").returncode == 0
     assert list_groups(out / "trace.pftrace") == ["trace"]
     other = two_epochs().write(tmp_path / "b" / "trace")
-    assert speedproof_here("compare", trace, other, "--out", out, "--perfetto").returncode == 0
+    assert speedproof_here("trace", "diff", trace, other, "--out", out, "--perfetto").returncode == 0
     assert list_groups(out / "trace.pftrace") == ["trace", "b/trace"]
 
 
@@ -135,7 +172,7 @@ def list_groups(path):
 
 def test_an_unknown_process_of_an_export_is_one_line_that_names_the_export(speedproof_here, tmp_path):
     export = make_export(tmp_path / "mine.sqlite", {"NVTX_EVENTS": [nvtx(0, 10, "epoch")]})
-    ended = speedproof_here("analyze", export, "--out", tmp_path / "out", "--process", 4)
+    ended = speedproof_here("trace", "analyze", export, "--out", tmp_path / "out", "--process", 4)
     assert (ended.returncode, ended.stderr.strip()) == (6, f"speedproof: {export}: no process 4; the trace has 0")
     assert not (tmp_path / "out").exists()
 
@@ -150,7 +187,7 @@ def test_a_sound_configuration_is_called_sound():
 def test_every_metric_is_printed_where_it_is_asked_for():
     record = ROOT / "records/2026-11-22-h200-regular"
     plain, all_metrics = (
-        CliRunner().invoke(app, ["verdict", "--from", str(record), *more], env={"COLUMNS": "120"}).output
+        CliRunner().invoke(app, ["results", "show", "--from", str(record), *more], env={"COLUMNS": "120"}).output
         for more in ([], ["--metrics"])
     )
     assert "peak memory of the GPU" not in plain

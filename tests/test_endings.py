@@ -14,7 +14,7 @@ from tests.report.example import Example
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "records/2026-11-22-h200-quick-start"
-VERDICT = ["verdict", f"--from={RECORD}"]
+VERDICT = ["results", "show", f"--from={RECORD}"]
 
 
 def speedproof(*arguments, **options):
@@ -55,11 +55,11 @@ def test_what_cannot_be_written_is_one_line(tmp_path, where, speedproof_here):
 def test_a_log_that_cannot_be_written_is_one_line(tmp_path, log, speedproof_here):
     (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "pipe")
-    check_one_line(speedproof_here("report", "--from", tmp_path, "--log", log.format(tmp=tmp_path)), 8)
+    check_one_line(speedproof_here("results", "report", "--from", tmp_path, "--log", log.format(tmp=tmp_path)), 8)
 
 
 def test_a_full_disk_under_a_log_costs_the_log_only(tmp_path, speedproof_here):
-    ended = speedproof_here("report", "--from", make_results(tmp_path), "--log", "/dev/full")
+    ended = speedproof_here("results", "report", "--from", make_results(tmp_path), "--log", "/dev/full")
     assert "/dev/full: the disk is full" in ended.stderr and "going on without this log" in ended.stderr
     assert ended.returncode == 0 and (tmp_path / "report.md").exists()
 
@@ -67,7 +67,7 @@ def test_a_full_disk_under_a_log_costs_the_log_only(tmp_path, speedproof_here):
 def test_a_full_disk_is_called_one():
     with open("/dev/full", "w") as full:  # noqa: PTH123
         ended = speedproof(*VERDICT, stdout=full, stderr=subprocess.PIPE)
-    check_one_line(ended, 8, "the disk is full")
+    check_one_line(ended, 3, "the disk is full")
 
 
 def test_an_output_that_nobody_reads_any_more_is_no_traceback():
@@ -100,7 +100,7 @@ def test_what_is_written_has_the_rights_that_the_umask_gives(tmp_path, umask, sp
 
 
 def test_escape_codes_in_a_name_reach_no_error_line(speedproof_here):
-    check_one_line(speedproof_here("verdict", "--from", "no\x1b[2J\u202ewhere\n"), 6, r"no\x1b[2J\u202ewhere\x0a")
+    check_one_line(speedproof_here("results", "show", "--from", "no\x1b[2J\u202ewhere\n"), 3, r"no\x1b[2J\u202ewhere\x0a")
 
 
 @pytest.mark.parametrize("words", [["--out="], ["--out", ""]])
@@ -110,14 +110,14 @@ def test_a_value_of_nothing_is_no_folder(words, speedproof_here):
 
 
 def test_a_word_of_thousands_of_characters_is_not_said_back_whole(speedproof_here):
-    ended = speedproof_here("records", "--from", "a" * 5000)
+    ended = speedproof_here("results", "list", "--from", "a" * 5000)
     check_one_line(ended, 8, "aaa…aaa", "the name is too long")
     assert len(ended.stderr) < 500
 
 
 def test_an_interrupted_command_ends_in_one_line():
     program = (
-        "import sys, time; sys.argv = ['speedproof', 'verdict', '--from', '.']\n"
+        "import sys, time; sys.argv = ['speedproof', 'results', 'show', '--from', '.']\n"
         "import speedproof.results.folder as results\n"
         "results.read_current_comparison = lambda _: (print('here', flush=True), time.sleep(60))\n"
         "from speedproof.cli import main; main()"

@@ -28,13 +28,14 @@ PROVE = ["prove", "true", "true"]
         ([*PROVE, "--unit", "weeks", "--epoch-s", "(a)"], "prove: --unit: must be 'ns', 'us', 'ms', 's', 'min' or 'h' (given:"),
         ([*PROVE, "--job", "cores=many"], "prove: --job cores: must be a whole number (given: 'many')"),
         (["prove"], "prove: commands: missing; see `speedproof prove --help`"),
-        (["verdict", "--results", "r"], "verdict: --results is called --from now; write --from"),
-        (["verdict", "r"], "verdict: got unexpected extra argument"),
+        (["results", "show", "--results", "r"], "results show: --results is called --from now; write --from"),
+        (["results", "show", "r"], "results show: r: results are named by an option; write `speedproof results show --from r`"),
     ],
 )
 def test_a_command_line_that_is_wrong_is_one_line_and_json_if_asked_for(tmp_path, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
-    plain, asked = (CliRunner().invoke(app, given) for given in (words, [words[0], "--json", *words[1:]]))
+    at = 2 if words[0] == "results" else 1
+    plain, asked = (CliRunner().invoke(app, given) for given in (words, [*words[:at], "--json", *words[at:]]))
     for result in (plain, asked):
         assert isinstance(result.exception, ConfigError) and str(result.exception).startswith(said), result.exception
         assert (result.exception.exit_code, "\n" in str(result.exception)) == (3, False)

@@ -26,6 +26,13 @@ MARK = "TORCH_FAULT_TEST"
 PATIENCE_S = 600  # a busy machine is slow; a step that hangs is not waited for for ever
 ENDING_S = 90  # what is told to stop may take a minute to write its record
 
+_GROUPED = {
+    "analyze": ["trace", "analyze"],
+    "rebuild": ["results", "rebuild"],
+    "report": ["results", "report"],
+    "record": ["results", "archive"],
+}
+
 # What a variant needs to train in a second: no threads besides, a network of a few thousand weights.
 TINY = {"network": {"channels": [4, 8], "dropout": 0.0}, "cache_workers": 1, "validation_cache_workers": 1, "step_log": False}
 
@@ -98,7 +105,7 @@ class Place:
             "record": [f"--from={self.results}", f"--claims={CLAIMS}", f"--out={self.folder / 'record'}"],
         }
         module = "speedproof_spleen" if step == "data" else "speedproof"
-        return [*self.before, sys.executable, "-m", module, step, *known.get(step, []), *options]
+        return [*self.before, sys.executable, "-m", module, *_GROUPED.get(step, [step]), *known.get(step, []), *options]
 
     def run(self, step: str, *options: str) -> Ended:
         """Run a step to its end."""

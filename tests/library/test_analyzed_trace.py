@@ -38,7 +38,7 @@ def test_a_difference_sums_to_the_whole(place):
 
 def test_a_trace_s_own_folder_is_opened_and_compared_as_the_command_does(place):
     for name in ("before", "after"):
-        subprocess.run([sys.executable, "-m", "speedproof", "convert", f"{name}.sqlite", "--out", name], check=True)
+        subprocess.run([sys.executable, "-m", "speedproof", "trace", "convert", f"{name}.sqlite", "--out", name], check=True)
     difference = speedproof.diff_traces(place / "before", place / "after")
     assert difference.total_s == compare_traces(place / "before", place / "after").total_s
 

@@ -103,7 +103,7 @@ def test_names_are_told_apart_as_sql_does(export, tmp_path):
 
 
 def run_convert(export, tmp_path):
-    command = [sys.executable, "-m", "speedproof", "convert", str(export), "--out", str(tmp_path / "trace")]
+    command = [sys.executable, "-m", "speedproof", "trace", "convert", str(export), "--out", str(tmp_path / "trace")]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 

@@ -137,7 +137,7 @@ def test_an_error_that_nobody_foresaw_in_verdict_is_no_verdict(place, monkeypatc
         raise RecursionError("too deep")
 
     monkeypatch.setattr("speedproof.run.proof.find.find_results", fail)
-    result = CliRunner().invoke(app, ["verdict"])
+    result = CliRunner().invoke(app, ["results", "show"])
     assert (getattr(result.exception, "exit_code", None), str(result.exception)[:34]) == (
         3,
         "unexpected RecursionError: too dee",

@@ -363,7 +363,7 @@ def test_a_mistake_that_the_warm_up_finds_leaves_an_earlier_verdict_and_its_page
     mistaken = call(*words)
     assert status_of(mistaken) == 3
     assert "speedproof: out still holds the verdict of an earlier call" in " ".join(mistaken.stderr.split())
-    told = CliRunner().invoke(app, ["verdict", "--from", "out"])
+    told = CliRunner().invoke(app, ["results", "show", "--from", "out"])
     assert (told.exit_code, told.stdout.startswith("Faster: sh a.sh 1 0.9 is 2.00×")) == (0, True), told.output
     assert (place / "out/results/report.html").read_text() == "the page"
     assert "still holds" not in call(*READ).stderr
@@ -378,11 +378,11 @@ def test_no_verdict_outlives_a_call_that_fails_once_its_warm_up_passed(place, me
 
     monkeypatch.setattr(LocalExecutor, "measure", fail)
     assert "still holds" not in call(*READ).stderr
-    told = CliRunner().invoke(app, ["verdict", "--from", "out"])
+    told = CliRunner().invoke(app, ["results", "show", "--from", "out"])
     assert (status_of(told), "no verdict yet" in str(told.exception)) == (3, True)
     (place / "results").mkdir()
     (place / "out").rename(place / "results/proof")
-    assert "no verdict yet" in str(CliRunner().invoke(app, ["verdict"]).exception)
+    assert "no verdict yet" in str(CliRunner().invoke(app, ["results", "show"]).exception)
 
 
 def test_a_proof_of_other_commands_is_not_replaced_in_silence(place, measured):
@@ -698,15 +698,15 @@ def test_a_second_call_repeats_no_warm_up_and_names_what_changed(place, measured
 def test_verdict_finds_the_proof_and_ends_as_it_did(place, measured, claim, status):
     measured()
     proven = CliRunner().invoke(app, ["prove", *COMMANDS, *READ, "--rounds", "6", "--claim", claim, "--json", "--quiet"])
-    told = CliRunner().invoke(app, ["verdict", "--json"])
+    told = CliRunner().invoke(app, ["results", "show", "--json"])
     assert (proven.exit_code, told.exit_code, json.loads(told.stdout)) == (status, status, json.loads(proven.stdout))
     if status == 0:  # its report is made again without its folder being named
-        assert CliRunner().invoke(app, ["report"]).exception is None
+        assert CliRunner().invoke(app, ["results", "report"]).exception is None
         assert (place / "results/proof/results/report.md").is_file()
 
 
 def test_without_results_verdict_says_what_makes_them(place):
-    result = CliRunner().invoke(app, ["verdict"])
+    result = CliRunner().invoke(app, ["results", "show"])
     assert "name the results (--from), or make them" in str(result.exception)
 
 

@@ -72,7 +72,7 @@ def test_a_proof_that_is_repeated_beside_others_counts_them(folder):
     second, _ = prove(*commands, "--rounds", "4", out="proofs/second")
     later, _ = prove(*commands, "--rounds", "4", out="proofs/first")
     assert [one["attempt"] for one in (first, again, second, later)] == [1, 1, 2, 1]
-    told = CliRunner().invoke(app, ["verdict", "--from", "proofs/second"])
+    told = CliRunner().invoke(app, ["results", "show", "--from", "proofs/second"])
     assert "Second proof of these commands here." in " ".join(told.stdout.split())
     results = folder / "proofs/second/results"
     assert read_asked(results).attempt == 2

@@ -44,7 +44,7 @@ def test_a_report_has_no_serious_finding(browser, gpu_results, width, scheme):
 @pytest.mark.parametrize(("width", "scheme"), [(420, "dark"), (1440, "light")])
 def test_the_page_of_a_pair_of_traces_has_none(browser, speedproof_here, tmp_path, width, scheme):
     trace = two_epochs().write(tmp_path / "trace")
-    assert speedproof_here("compare", trace, trace, "--out", tmp_path).returncode == 0
+    assert speedproof_here("trace", "diff", trace, trace, "--out", tmp_path).returncode == 0
     assert list_findings(browser, tmp_path / "report.html", width, scheme) == []
 
 

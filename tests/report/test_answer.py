@@ -139,7 +139,7 @@ def test_where_nothing_was_compared_the_answer_says_so(tmp_path):
 
 def test_verdict_answers_in_its_first_line(tmp_path):
     results = make_results(tmp_path / "results", Example(modes=("timed",)))
-    told = CliRunner().invoke(app, ["verdict", "--from", str(results)])
+    told = CliRunner().invoke(app, ["results", "show", "--from", str(results)])
     assert told.exit_code == 0, told.output
     said = " ".join(told.output.split())
     assert said.startswith(f"{FAST} trains an epoch 1.37× as fast as {BASELINE} on this machine. 95 % interval 1.34–1.40×")

@@ -99,4 +99,4 @@ def test_a_document_of_the_checkout_has_the_tables_of_its_records(tmp_path, docu
     copy = tmp_path / "copy.md"
     shutil.copy(ROOT / document, copy)
     update_readme(copy, ROOT / "records", os.path.relpath(ROOT / "records", (ROOT / document).parent))
-    assert copy.read_text() == (ROOT / document).read_text(), f"run `speedproof records --readme {document}`"
+    assert copy.read_text() == (ROOT / document).read_text(), f"run `speedproof results list --readme {document}`"

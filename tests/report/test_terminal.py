@@ -1,4 +1,4 @@
-"""What `speedproof analyze` and `compare` print, from traces whose numbers are worked out in tests/trace."""
+"""What `speedproof trace analyze` and `trace diff` print, from traces whose numbers are worked out in tests/trace."""
 
 from io import StringIO
 from pathlib import Path

@@ -130,7 +130,9 @@ def test_past_runs_in_an_archive_tell_what_a_configuration_costs(record, tmp_pat
     assert f"not counted: {record / EVIDENCE_FILE}: not a readable ZIP file" in caplog.text
 
 
-@pytest.mark.parametrize("command", [["verdict", "--from", "."], ["analyze", TRACE, "--out", "out", "--no-page"]])
+@pytest.mark.parametrize(
+    "command", [["results", "show", "--from", "."], ["trace", "analyze", TRACE, "--out", "out", "--no-page"]]
+)
 def test_commands_take_a_record_from_inside_it(record, command, monkeypatch, capsys):
     monkeypatch.chdir(record)
     monkeypatch.setattr("sys.argv", ["speedproof", *command])

@@ -146,7 +146,7 @@ def test_a_report_with_traces_reads_as_it_should(rebuild):
 def test_a_verdict_in_the_terminal_reads_as_it_should(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "records/2026-11-23-h200-classifier", tmp_path / "classifier", ignore=lambda *_: DERIVED)
     monkeypatch.chdir(tmp_path)
-    shown = CliRunner().invoke(app, ["verdict", "--from", "classifier"], env={"COLUMNS": "120"})
+    shown = CliRunner().invoke(app, ["results", "show", "--from", "classifier"], env={"COLUMNS": "120"})
     assert shown.exit_code == 0
     assert_golden(shown.output, "classifier.txt")
 
@@ -159,13 +159,13 @@ def test_a_fresh_clone_shows_verdict_and_page_and_keeps_its_evidence(tmp_path, m
     clone.mkdir()
     for name in kept_files(record):
         shutil.copy(record / name, clone)
-    for command in ("verdict", "report", "verdict"):
-        monkeypatch.setattr("sys.argv", ["speedproof", command, "--from", str(clone)])
+    for command in ("show", "report", "show"):
+        monkeypatch.setattr("sys.argv", ["speedproof", "results", command, "--from", str(clone)])
         with pytest.raises(SystemExit) as ended:
             main()
         assert not ended.value.code
     said = capsys.readouterr().out
-    assert "`speedproof report --from" in said and str(clone / "report.html") in said
+    assert "`speedproof results report --from" in said and str(clone / "report.html") in said
     assert {path.name for path in clone.iterdir()} >= DERIVED
     assert kept_files(clone) == kept_files(record)
     for name in (EVIDENCE_FILE, COMPARISON_FILE):

@@ -17,7 +17,7 @@ def test_a_flipped_bit_in_a_trace_of_no_experiment_is_found(tmp_path):
     content = bytearray(path.read_bytes())
     content[times.data_page_offset + times.total_compressed_size - 8] ^= 1
     path.write_bytes(content)
-    ended = speedproof("analyze", trace, "--out", tmp_path / "out")
+    ended = speedproof("trace", "analyze", trace, "--out", tmp_path / "out")
     assert (ended.code, "kernels.parquet: not a readable Parquet table" in ended.err) == (6, True)
 
 

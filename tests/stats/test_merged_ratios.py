@@ -73,8 +73,10 @@ def measure_epochs(folders):
 
 
 def run_merge(folders, *words):
-    """What `speedproof merge` prints of folders."""
-    found = CliRunner().invoke(app, ["merge", *(word for folder in folders for word in ("--from", str(folder))), *words])
+    """What `speedproof results merge` prints of folders."""
+    found = CliRunner().invoke(
+        app, ["results", "merge", *(word for folder in folders for word in ("--from", str(folder))), *words]
+    )
     assert found.exit_code == 0, found.output
     return found.output
 

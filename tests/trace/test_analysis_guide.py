@@ -24,7 +24,7 @@ def squeeze(text):
 
 @pytest.fixture(scope="module")
 def printed(samples, tmp_path_factory):
-    """Return all that `analyze` and `compare` print of the guide's traces, and the refusal of two that are unlike."""
+    """Return all that `trace analyze` and `trace diff` print of the guide's traces, and the refusal of two that are unlike."""
     folders = {name: tmp_path_factory.mktemp("trace") for name in (ALONE, *PAIR)}
     for name, folder in folders.items():
         convert_input(samples / "traces" / name, folder)

@@ -272,7 +272,7 @@ def test_empty_trace_is_refused(tmp_path):
 def test_an_empty_trace_that_may_be_is_told_and_counts_for_nothing(tmp_path, capsys):
     """So a variant without GPU and NVTX stops no workflow."""
     TraceBuilder().write(tmp_path / "trace")
-    app(["analyze", str(tmp_path / "trace"), f"--out={tmp_path}", "--may-be-empty"], standalone_mode=False)
+    app(["trace", "analyze", str(tmp_path / "trace"), f"--out={tmp_path}", "--may-be-empty"], standalone_mode=False)
     summary = read_summary(tmp_path)
     assert (summary.epochs, summary.has_gpu, gpu_busy_fraction(summary)) == ([], False, None)
     assert "it holds no ranges, kernels or calls" in summary.warnings[0]

@@ -19,7 +19,7 @@ rule analyze:
         folder=lambda wildcards, output: Path(output[0]).parent,
         sources=sources_of("analysis"),
     shell:
-        "python3 -m speedproof analyze {params.trace:q} --out={params.folder:q} --may-be-empty --no-page --quiet --log={log:q}"
+        "python3 -m speedproof trace analyze {params.trace:q} --out={params.folder:q} --may-be-empty --no-page --quiet --log={log:q}"
 
 
 rule ranks:
@@ -36,7 +36,7 @@ rule ranks:
         folder=lambda wildcards, output: Path(output[0]).parent,
         sources=sources_of("analysis"),
     shell:
-        "python3 -m speedproof ranks {params.traces:q} --out={params.folder:q} --log={log:q}"
+        "python3 -m speedproof trace ranks {params.traces:q} --out={params.folder:q} --log={log:q}"
 
 
 rule compare:

@@ -26,4 +26,4 @@ rule report:
         results=lambda wildcards, output: Path(output[0]).parent,
         sources=sources_of("report"),
     shell:
-        "python3 -m speedproof report --from={params.results:q} --log={log:q}"
+        "python3 -m speedproof results report --from={params.results:q} --log={log:q}"

@@ -1,21 +1,56 @@
-"""All subcommands together."""
+"""All commands together: those that people type, in groups, and the steps that the workflow's rules call."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from speedproof import __version__
 from speedproof.cli import machine_commands, proof_commands, result_commands, step_commands, trace_commands
+from speedproof.cli.console import say
+
+# What commands were called before they were in groups. The next version knows these names no more.
+OLD_COMMANDS = {
+    "analyze": "trace analyze",
+    "compare": "trace diff",
+    "ranks": "trace ranks",
+    "convert": "trace convert",
+    "open": "trace open",
+    "verdict": "results show",
+    "report": "results report",
+    "rebuild": "results rebuild",
+    "record": "results archive",
+    "merge": "results merge",
+    "records": "results list",
+    "cost": "results cost",
+    "close": "results close",
+}
+
+
+class RenamedCommandsGroup(TyperGroup):
+    """A group that knows what its commands were called before."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that the words name."""
+        if new := OLD_COMMANDS.get(args[0]):
+            say(f"`speedproof {args[0]}` is called `speedproof {new}` now", err=True)
+            args = [*new.split(), *args[1:]]
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
     name="speedproof",
+    cls=RenamedCommandsGroup,
     help="Tests whether one training program is faster than another, on your machine.",
+    epilog="Steps of the workflow, each with a --help: image, experiment, warm-up, verdicts, schema, launch.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _module in (proof_commands, machine_commands, trace_commands, result_commands, step_commands):
+for _module in (proof_commands, machine_commands, step_commands):
     app.add_typer(_module.commands)
+app.add_typer(trace_commands.commands, name="trace", help="Show where the time of a profiled program went.")
+app.add_typer(result_commands.commands, name="results", help="Show, report, archive and merge what was measured.")
 
 
 @app.callback(invoke_without_command=True)

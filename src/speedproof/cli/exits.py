@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import typer
 
 from speedproof.cli.console import log
-from speedproof.cli.options import USAGE_ERROR, RenamedOptionsCommand
+from speedproof.cli.options import USAGE_ERROR, HelpfulCommand, name_command
 from speedproof.cli.usage_errors import asks_for_json, explain_usage, take_own_words
 from speedproof.util.errors import ConfigError, SpeedproofError, explain_os_error
 
@@ -43,7 +43,7 @@ def print_nothing(_: SpeedproofError) -> None:
     """Leave an error to stderr."""
 
 
-class ProofCommand(RenamedOptionsCommand):
+class ProofCommand(HelpfulCommand):
     """A command whose exit status is a verdict: a command line that cannot be understood ends it in one line and with none."""
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **others: Any) -> Any:
@@ -53,7 +53,8 @@ class ProofCommand(RenamedOptionsCommand):
             try:
                 return super().make_context(info_name, list(args), *more, **others)
             except USAGE_ERROR as error:
-                raise ConfigError(f"{info_name}: {explain_usage(error, self)}") from None
+                called = name_command(info_name, others.get("parent"))
+                raise ConfigError(f"{called}: {explain_usage(error, self, called)}") from None
 
 
 # What click ends a command by, each with a status of its own.
@@ -111,24 +112,11 @@ def ending_as_proof(folder: Path | None = None, tell: Callable[[SpeedproofError]
             raise explained from None
     except SpeedproofError as error:
         raise _without_verdict(error) from None
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            _drop_output()
-        raise _without_verdict(explain_os_error(error)) from None
-
-
-@contextmanager
-def ending_as_verdict() -> Iterator[None]:
-    """Let no error end with a status that is a verdict: those keep theirs that is another one."""
-    try:
-        with explaining_errors():
-            yield
-            sys.stdout.flush()
-    except BrokenPipeError:
+    except BrokenPipeError:  # nobody reads any more
         _drop_output()
-        raise typer.Exit(NO_VERDICT) from None
-    except SpeedproofError as error:
-        raise _without_verdict(error) if error.exit_code < NO_VERDICT else error from None
+        sys.exit(NO_VERDICT)
+    except OSError as error:
+        raise _without_verdict(explain_os_error(error)) from None
 
 
 def _without_verdict(error: SpeedproofError) -> SpeedproofError:
@@ -143,9 +131,10 @@ def run_app(app: typer.Typer) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a locale may lack signs as ×
     try:
-        tell = print_error if sys.argv[1:2] != ["init"] and asks_for_json(sys.argv) else print_nothing
-        with ending_as_proof(tell=tell) if sys.argv[1:2] in (["prove"], ["init"], ["verdict"]) else nullcontext():
-            _refuse_empty_words(sys.argv[1:])
+        words = sys.argv[1:]
+        tell = print_error if words[:1] != ["init"] and asks_for_json(words) else print_nothing
+        with ending_as_proof(tell=tell) if _ends_as_proof(words) else nullcontext():
+            _refuse_empty_words(words)
         try:
             app()
         finally:
@@ -162,6 +151,11 @@ def run_app(app: typer.Typer) -> None:
         if ended.code == _INTERRUPTED:
             sys.stderr.write("speedproof: interrupted\n")
         raise
+
+
+def _ends_as_proof(words: list[str]) -> bool:
+    """Return whether a command line is of a :class:`ProofCommand`."""
+    return words[:1] in (["prove"], ["init"], ["verdict"]) or words[:2] == ["results", "show"]
 
 
 def _drop_output() -> None:

@@ -6,18 +6,14 @@ from typing import Annotated
 import typer
 
 from speedproof.cli.console import log, say, start_log
-from speedproof.cli.options import PEOPLE, ConfigFiles, LogFile, RenamedOptionsCommand, examples
+from speedproof.cli.options import ConfigFiles, LogFile, command
 
 # Commands import what they need when they run: `--help` waits for nothing.
 
 commands = typer.Typer()
 
 
-@commands.command(
-    cls=RenamedOptionsCommand,
-    rich_help_panel=PEOPLE,
-    epilog=examples("speedproof doctor", "speedproof doctor --config config.yaml --json"),
-)
+@command(commands, "speedproof doctor", "speedproof doctor --config config.yaml --json")
 def doctor(
     config: Annotated[list[Path] | None, typer.Option(help="Also check what this configuration requires")] = None,
     out: Annotated[Path | None, typer.Option(help="Write doctor.json here")] = None,
@@ -51,7 +47,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-@commands.command(cls=RenamedOptionsCommand, rich_help_panel=PEOPLE, epilog=examples("speedproof check --config config.yaml"))
+@command(commands, "speedproof check --config config.yaml")
 def check(config: ConfigFiles) -> None:
     """Check a configuration; name each mistake and its key."""
     from speedproof.config.load import load_config

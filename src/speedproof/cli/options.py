@@ -1,16 +1,15 @@
-"""What the commands here have in common: their groups and examples in `--help`, options of one name, and one way to be read."""
+"""What the commands here have in common: examples in `--help`, options of one name, and one way to be read."""
 
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand
-
-PEOPLE, STEPS = "Commands", "Steps of the workflow"
 
 ConfigFiles = Annotated[list[Path], typer.Option("--config", help="YAML or JSON file (repeatable; later ones override)")]
 LogFile = Annotated[Path | None, typer.Option("--log", help="Also write the log to this file")]
@@ -24,8 +23,17 @@ USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]  # click's, of wh
 _OLD_NAMES = {**dict.fromkeys(("--results", "--folder", "--records"), "--from"), "--block": "--experiment"}
 
 
-class RenamedOptionsCommand(TyperCommand):
-    """A command that knows what its options were called before."""
+def name_command(name: str | None, group: Any) -> str:
+    """Return what people type behind `speedproof` for a command; `group` is the context of the group that holds it."""
+    words = [name or ""]
+    while group is not None and group.parent is not None:
+        words.insert(0, group.info_name)
+        group = group.parent
+    return " ".join(words)
+
+
+class HelpfulCommand(TyperCommand):
+    """A command that knows what its options were called before, and that results are named by `--from`."""
 
     def make_context(self, *words: Any, **more: Any) -> Any:
         """Read the command line."""
@@ -39,10 +47,24 @@ class RenamedOptionsCommand(TyperCommand):
                 error.possibilities = None  # type: ignore[attr-defined]
             raise
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options; refuse a word too many, which is often a folder without its `--from`."""
+        ctx.allow_extra_args = True
+        extra = super().parse_args(ctx, args)
+        if extra and any("--from" in parameter.opts for parameter in self.params):
+            line = f"speedproof {name_command(ctx.info_name, ctx.parent)} --from {quote(extra[0])}"
+            ctx.fail(f"{extra[0]}: results are named by an option; write `{line}`")
+        if extra:
+            ctx.fail(f"{extra[0]}: one word too many; if it belongs to the word before, quote both together")
+        return extra
 
-def examples(*lines: str) -> str:
-    """Return what stands below a command's options: a line an example, each as it would be typed."""
-    return "\n\n".join(["Examples:" if len(lines) > 1 else "Example:", *lines])
+
+def command(
+    group: typer.Typer, *examples: str, cls: type[TyperCommand] = HelpfulCommand, **more: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add a function to a group of commands; its help ends with the examples, each as it would be typed."""
+    shown = "\n\n".join(["Examples:" if len(examples) > 1 else "Example:", *examples])
+    return group.command(cls=cls, epilog=shown, **more)
 
 
 def one_of(value: str, option: str, choices: tuple[str, ...]) -> Any:

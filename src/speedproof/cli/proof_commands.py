@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from speedproof.cli.console import say
-from speedproof.cli.exits import ProofCommand, ending_as_proof, ending_as_verdict, print_error, print_nothing
-from speedproof.cli.options import PEOPLE, FoundResults, asking, examples
+from speedproof.cli.exits import ProofCommand, ending_as_proof, print_error, print_nothing
+from speedproof.cli.options import asking, command
 
 if TYPE_CHECKING:
     from speedproof.run.proof.request import ProofRequest
@@ -156,17 +156,15 @@ class ProofOptions:
         return make_request({name: value for name, (value, default) in taken.items() if value not in (default, [])})
 
 
-@commands.command(
-    "prove",
+@command(
+    commands,
+    "speedproof prove 'python a.py' 'python b.py' --claim '>= 1.5'",
+    r"speedproof prove 'python a.py' 'python b.py' --quality 'val_acc: (\S+)' --margin 0.01",
+    r"speedproof prove ./old ./new --epoch-s 'epoch took (\S+) s' --rounds 6",
+    "speedproof prove 'torchrun --nproc-per-node 2 a.py' 'torchrun --nproc-per-node 2 b.py' --gpus 2 --profiled 1",
+    "speedproof prove proof.yaml --profile slurm --container image.sif --out results/mine",
+    name="prove",
     cls=ProofCommand,
-    rich_help_panel=PEOPLE,
-    epilog=examples(
-        "speedproof prove 'python a.py' 'python b.py' --claim '>= 1.5'",
-        r"speedproof prove 'python a.py' 'python b.py' --quality 'val_acc: (\S+)' --margin 0.01",
-        r"speedproof prove ./old ./new --epoch-s 'epoch took (\S+) s' --rounds 6",
-        "speedproof prove 'torchrun --nproc-per-node 2 a.py' 'torchrun --nproc-per-node 2 b.py' --gpus 2 --profiled 1",
-        "speedproof prove proof.yaml --profile slurm --container image.sif --out results/mine",
-    ),
 )
 @asking(ProofOptions)
 def run_prove(
@@ -195,11 +193,7 @@ def run_prove(
     raise typer.Exit(verdict.exit_status)
 
 
-@commands.command(
-    cls=ProofCommand,
-    rich_help_panel=PEOPLE,
-    epilog=examples("speedproof init 'python a.py' 'python b.py' --claim '>= 1.5' > proof.yaml"),
-)
+@command(commands, "speedproof init 'python a.py' 'python b.py' --claim '>= 1.5' > proof.yaml", cls=ProofCommand)
 @asking(ProofOptions)
 def init(asked: ProofOptions) -> None:
     """Write a proof as a YAML file: `speedproof init 'python a.py' 'python b.py' > proof.yaml`."""
@@ -208,66 +202,3 @@ def init(asked: ProofOptions) -> None:
     with ending_as_proof():
         text = write_request(asked.read())
     typer.echo(text, nl=False)
-
-
-@commands.command(
-    cls=ProofCommand,
-    rich_help_panel=PEOPLE,
-    epilog=examples("speedproof verdict", "speedproof verdict --from results/proof --json"),
-)
-def verdict(
-    results: FoundResults = None,
-    json: Annotated[bool, typer.Option("--json", help="Print comparison.json, or a proof's verdict, as JSON")] = False,
-    metrics: Annotated[bool, typer.Option("--metrics", help="Also print every metric of the timed runs")] = False,
-) -> None:
-    """Print what a proof, a results folder or a record found, and where its report is.
-
-    For a proof, the exit status is that of `speedproof prove`.
-    """
-    with ending_as_verdict():
-        status = _print_verdict(results, json, metrics)
-    raise typer.Exit(status)
-
-
-def _print_verdict(results: Path | None, json: bool, metrics: bool) -> int:
-    """Print what was found in a results folder, by default the newest; return the exit status of a proof's verdict, else 0."""
-    from speedproof.run.proof.find import check_finished, find_results, read_verdict
-
-    with ending_as_proof():
-        results = find_results(Path("results")) if results is None else results
-        check_finished(results)
-    proof = read_verdict(results)
-    if proof is None:
-        _print_comparison(results, json, metrics)
-        return 0
-    if json:
-        typer.echo(proof.model_dump_json(indent=1))
-        return proof.exit_status
-    for sentence in proof.sentences:
-        say(sentence)
-    say(f"Report: {proof.report}")
-    return proof.exit_status
-
-
-def _print_comparison(results: Path, json: bool, metrics: bool) -> None:
-    from speedproof.report.answer import describe_answer
-    from speedproof.report.findings import describe_noise, describe_verdicts
-    from speedproof.report.headlines import describe_headlines
-    from speedproof.results.folder import read_current_comparison
-
-    comparison = read_current_comparison(results)
-    if json:
-        typer.echo(comparison.model_dump_json(indent=1))
-        return
-    for sentence in describe_answer(comparison):
-        say(sentence)
-    say("")
-    for sentence in [*describe_headlines(comparison), *describe_noise(comparison), describe_verdicts(comparison)]:
-        say(sentence)
-    if metrics:
-        from speedproof.report.terminal import print_metrics
-
-        print_metrics(comparison)
-    page = results / "report.html"
-    figures = page if page.exists() else f"`speedproof report --from {results}` draws figures"
-    say(f"Report: {results / 'report.md'}; {figures}")

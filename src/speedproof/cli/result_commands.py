@@ -7,17 +7,78 @@ from typing import Annotated
 import typer
 
 from speedproof.cli.console import log, say, start_log
-from speedproof.cli.options import PEOPLE, ClaimsPath, ConfigFiles, FoundResults, LogFile, RenamedOptionsCommand, examples
+from speedproof.cli.exits import ProofCommand, ending_as_proof, print_error, print_nothing
+from speedproof.cli.options import ClaimsPath, ConfigFiles, FoundResults, LogFile, command
 
 # Commands import what they need when they run: `--help` waits for nothing.
 
-commands = typer.Typer()
+commands = typer.Typer(no_args_is_help=True)
 
 
-@commands.command(
-    cls=RenamedOptionsCommand,
-    rich_help_panel=PEOPLE,
-    epilog=examples("speedproof report", "speedproof report --from records/2026-11-25-h200-turbo-epoch --out /tmp/turbo"),
+@command(
+    commands, "speedproof results show", "speedproof results show --from results/proof --json", name="show", cls=ProofCommand
+)
+def show_results(
+    results: FoundResults = None,
+    json: Annotated[bool, typer.Option("--json", help="Print comparison.json, or a proof's verdict, as JSON")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Also print every metric of the timed runs")] = False,
+) -> None:
+    """Print what a proof, a results folder or a record found, and where its report is.
+
+    For a proof, the exit status is that of `speedproof prove`; otherwise it is 0, or 3 if there is an error.
+    """
+    with ending_as_proof(tell=print_error if json else print_nothing):
+        status = _print_verdict(results, json, metrics)
+    raise typer.Exit(status)
+
+
+def _print_verdict(results: Path | None, json: bool, metrics: bool) -> int:
+    """Print what was found in a results folder, by default the newest; return the exit status of a proof's verdict, else 0."""
+    from speedproof.run.proof.find import check_finished, find_results, read_verdict
+
+    results = find_results(Path("results")) if results is None else results
+    check_finished(results)
+    proof = read_verdict(results)
+    if proof is None:
+        _print_comparison(results, json, metrics)
+        return 0
+    if json:
+        typer.echo(proof.model_dump_json(indent=1))
+        return proof.exit_status
+    for sentence in proof.sentences:
+        say(sentence)
+    say(f"Report: {proof.report}")
+    return proof.exit_status
+
+
+def _print_comparison(results: Path, json: bool, metrics: bool) -> None:
+    from speedproof.report.answer import describe_answer
+    from speedproof.report.findings import describe_noise, describe_verdicts
+    from speedproof.report.headlines import describe_headlines
+    from speedproof.results.folder import read_current_comparison
+
+    comparison = read_current_comparison(results)
+    if json:
+        typer.echo(comparison.model_dump_json(indent=1))
+        return
+    for sentence in describe_answer(comparison):
+        say(sentence)
+    say("")
+    for sentence in [*describe_headlines(comparison), *describe_noise(comparison), describe_verdicts(comparison)]:
+        say(sentence)
+    if metrics:
+        from speedproof.report.terminal import print_metrics
+
+        print_metrics(comparison)
+    page = results / "report.html"
+    figures = page if page.exists() else f"`speedproof results report --from {results}` draws figures"
+    say(f"Report: {results / 'report.md'}; {figures}")
+
+
+@command(
+    commands,
+    "speedproof results report",
+    "speedproof results report --from records/2026-11-25-h200-turbo-epoch --out /tmp/turbo",
 )
 def report(
     results: FoundResults = None,
@@ -37,11 +98,7 @@ def report(
     log.info("%s: written, and with figures report.html", folder / "report.md")
 
 
-@commands.command(
-    cls=RenamedOptionsCommand,
-    rich_help_panel=PEOPLE,
-    epilog=examples("speedproof rebuild --from records/2026-11-25-h200-turbo-epoch --claims claims.yaml"),
-)
+@command(commands, "speedproof results rebuild --from records/2026-11-25-h200-turbo-epoch --claims claims.yaml")
 def rebuild(
     claims: ClaimsPath,
     results: FoundResults = None,
@@ -57,12 +114,8 @@ def rebuild(
     say(f"{taken / 'report.md'}: written")
 
 
-@commands.command(
-    cls=RenamedOptionsCommand,
-    rich_help_panel=PEOPLE,
-    epilog=examples("speedproof record --from results --claims claims.yaml --out records/2026-11-22-h200"),
-)
-def record(
+@command(commands, "speedproof results archive --from results --claims claims.yaml --out records/2026-11-22-h200")
+def archive(
     claims: ClaimsPath,
     out: Annotated[Path, typer.Option(help="Record to write: records/<date>-<gpu>")],
     results: Annotated[
@@ -83,12 +136,9 @@ def record(
     say(f"{out}: written; read its report.md")
 
 
-@commands.command(
-    cls=RenamedOptionsCommand,
-    rich_help_panel=PEOPLE,
-    epilog=examples(
-        "speedproof merge --from records/2026-11-23-h200-baseline-2021 --from records/2026-11-23-h200-profiling-pair"
-    ),
+@command(
+    commands,
+    "speedproof results merge --from records/2026-11-23-h200-baseline-2021 --from records/2026-11-23-h200-profiling-pair",
 )
 def merge(
     results: Annotated[list[Path], typer.Option("--from", help="A record, results folder or proof (repeatable)")],
@@ -117,12 +167,8 @@ def merge(
             typer.echo("\n".join(["", *lay_out(part)]))
 
 
-@commands.command(
-    cls=RenamedOptionsCommand,
-    rich_help_panel=PEOPLE,
-    epilog=examples("speedproof records", "speedproof records --readme README.md"),
-)
-def records(
+@command(commands, "speedproof results list", "speedproof results list --readme README.md", name="list")
+def list_records(
     folder: Annotated[Path, typer.Option("--from", help="Folder of records")] = Path("records"),
     readme: Annotated[
         Path | None, typer.Option(help="Write the table into this file, between its marks. Default: print")
@@ -137,12 +183,10 @@ def records(
         typer.echo(tabulate_records(folder), nl=False)
 
 
-@commands.command(
-    cls=RenamedOptionsCommand,
-    rich_help_panel=PEOPLE,
-    epilog=examples(
-        "speedproof cost --config config.yaml", "speedproof cost --config config.yaml --from records --from results"
-    ),
+@command(
+    commands,
+    "speedproof results cost --config config.yaml",
+    "speedproof results cost --config config.yaml --from records --from results",
 )
 def cost(
     config: ConfigFiles,
@@ -159,11 +203,7 @@ def cost(
         say(sentence)
 
 
-@commands.command(
-    cls=RenamedOptionsCommand,
-    rich_help_panel=PEOPLE,
-    epilog=examples("speedproof close --experiment results/experiments/experiment-1"),
-)
+@command(commands, "speedproof results close --experiment results/experiments/experiment-1")
 def close(
     experiment: Annotated[Path, typer.Option(help="Experiment folder: RESULTS/experiments/<name>")],
 ) -> None:

@@ -9,19 +9,15 @@ from typing import Annotated
 
 import typer
 
-from speedproof.cli.console import log, start_log
-from speedproof.cli.options import STEPS, ClaimsPath, ConfigFiles, LogFile, RenamedOptionsCommand, examples
+from speedproof.cli.console import log, say, start_log
+from speedproof.cli.options import ClaimsPath, ConfigFiles, LogFile, command
 
 # Commands import what they need when they run: `--help` waits for nothing.
 
 commands = typer.Typer()
 
 
-@commands.command(
-    cls=RenamedOptionsCommand,
-    rich_help_panel=STEPS,
-    epilog=examples("speedproof image --config config.yaml --definition containers --record image.json"),
-)
+@command(commands, "speedproof image --config config.yaml --definition containers --record image.json", hidden=True)
 def image(
     config: ConfigFiles,
     definition: Annotated[Path, typer.Option(help="The folder of speedproof.def: containers/")],
@@ -41,13 +37,11 @@ def image(
     log.info("%s: %s, %d MiB", path, described.digest, described.size_mib)
 
 
-@commands.command(
-    cls=RenamedOptionsCommand,
-    rich_help_panel=STEPS,
-    epilog=examples(
-        "speedproof experiment --config config.yaml --dataset results/data/dataset.json --name experiment-1"
-        " --out results/experiments/experiment-1"
-    ),
+@command(
+    commands,
+    "speedproof experiment --config config.yaml --dataset results/data/dataset.json --name experiment-1"
+    " --out results/experiments/experiment-1",
+    hidden=True,
 )
 def experiment(
     config: ConfigFiles,
@@ -89,11 +83,11 @@ def experiment(
         measure_experiment(job, begin=partial(start_log, log_file))  # only then: the log could be another experiment's
 
 
-@commands.command(
-    "warm-up",
-    cls=RenamedOptionsCommand,
-    rich_help_panel=STEPS,
-    epilog=examples("speedproof warm-up --config results/proof/proof.json --out results/proof/results/warm-up.json"),
+@command(
+    commands,
+    "speedproof warm-up --config results/proof/proof.json --out results/proof/results/warm-up.json",
+    name="warm-up",
+    hidden=True,
 )
 def warm_up_step(
     config: Annotated[Path, typer.Option("--config", help="A proof's configuration, beside its request.json")],
@@ -113,11 +107,7 @@ def warm_up_step(
     write_text(out, dumps(found.as_plain(), indent=1) + "\n")
 
 
-@commands.command(
-    cls=RenamedOptionsCommand,
-    rich_help_panel=STEPS,
-    epilog=examples("speedproof verdicts --from results --claims claims.yaml"),
-)
+@command(commands, "speedproof verdicts --from results --claims claims.yaml", hidden=True)
 def verdicts(
     results: Annotated[Path, typer.Option("--from", help="The folder that holds experiments/ and analysis/")],
     claims: ClaimsPath,
@@ -133,11 +123,7 @@ def verdicts(
     log.info("%s", describe_verdicts(compare_results(results, claims)))
 
 
-@commands.command(
-    cls=RenamedOptionsCommand,
-    rich_help_panel=STEPS,
-    epilog=examples("speedproof schema --out workflow/schemas/config.schema.yaml"),
-)
+@command(commands, "speedproof schema --out workflow/schemas/config.schema.yaml", hidden=True)
 def schema(out: Annotated[Path | None, typer.Option(help="File to write. Default: print")] = None) -> None:
     """Write the configuration's JSON schema."""
     from speedproof.config.model import Config
@@ -149,3 +135,22 @@ def schema(out: Annotated[Path | None, typer.Option(help="File to write. Default
         write_text(out, text)
     else:
         typer.echo(text, nl=False)
+
+
+@command(
+    commands,
+    "speedproof launch --image container.sif --out traces -- -m mine.train --epochs 2",
+    hidden=True,
+    context_settings={"ignore_unknown_options": True},
+)
+def launch(
+    program: Annotated[list[str], typer.Argument(help="After `--`: what torchrun starts (`-m MODULE …` or a script)")],
+    image: Annotated[Path, typer.Option(help="The container image (.sif)")],
+    out: Annotated[Path, typer.Option(help="rank<k>/report.nsys-rep of each node goes here, k counting nodes")],
+    head: Annotated[str | None, typer.Option(help="Node where processes meet. Default: the first node of the job")] = None,
+) -> None:
+    """Run a torchrun program on all nodes of this Slurm job, in the container and under nsys."""
+    from speedproof.cluster.launch import plan_launch, run_launch
+
+    for report in run_launch(plan_launch(os.environ, image, out, head), program):
+        say(str(report))

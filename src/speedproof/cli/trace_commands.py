@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from speedproof.cli.console import log, say, start_log
-from speedproof.cli.options import PEOPLE, FoundResults, LogFile, RenamedOptionsCommand, examples
+from speedproof.cli.options import FoundResults, LogFile, command
 from speedproof.util.errors import RecordError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Commands import what they need when they run: `--help` waits for nothing.
 
-commands = typer.Typer()
+commands = typer.Typer(no_args_is_help=True)
 
 INPUT = "A trace's folder, an nsys report (.nsys-rep), its SQLite, Parquet or Arrow export, or torch.profiler's .json(.gz)"
 ProcessNumber = Annotated[
@@ -39,14 +39,11 @@ Perfetto = Annotated[bool, typer.Option("--perfetto", help="Also write trace.pft
 WholeTrace = Annotated[bool, typer.Option("--whole", help="Analyze the whole trace; look for no iterations")]
 
 
-@commands.command(
-    cls=RenamedOptionsCommand,
-    rich_help_panel=PEOPLE,
-    epilog=examples(
-        "speedproof analyze report.nsys-rep --out analysis",
-        "speedproof analyze report.sqlite --out analysis --epoch 'step.*' --phase forward='fwd.*'",
-        "speedproof analyze report.sqlite --out analysis --tables tables --parquet",
-    ),
+@command(
+    commands,
+    "speedproof trace analyze report.nsys-rep --out analysis",
+    "speedproof trace analyze report.sqlite --out analysis --epoch 'step.*' --phase forward='fwd.*'",
+    "speedproof trace analyze report.sqlite --out analysis --tables tables --parquet",
 )
 def analyze(
     trace: Annotated[Path, typer.Argument(help=INPUT)],
@@ -87,15 +84,12 @@ def analyze(
     log.info("%s: written", out / "summary.json")
 
 
-@commands.command(
-    cls=RenamedOptionsCommand,
-    rich_help_panel=PEOPLE,
-    epilog=examples(
-        "speedproof compare before.sqlite after.sqlite --out difference",
-        "speedproof compare before.sqlite after.sqlite --out difference --samples-a 32 --samples-b 64",
-    ),
+@command(
+    commands,
+    "speedproof trace diff before.sqlite after.sqlite --out difference",
+    "speedproof trace diff before.sqlite after.sqlite --out difference --samples-a 32 --samples-b 64",
 )
-def compare(
+def diff(
     a: Annotated[Path, typer.Argument(help=INPUT)],
     b: Annotated[Path, typer.Argument(help="The trace to compare it with")],
     out: Annotated[Path, typer.Option(help="Output folder")],
@@ -135,11 +129,7 @@ def compare(
             say(f"{trace}: {warning}")
 
 
-@commands.command(
-    cls=RenamedOptionsCommand,
-    rich_help_panel=PEOPLE,
-    epilog=examples("speedproof ranks rank0/report.sqlite rank1/report.sqlite --out ranks"),
-)
+@command(commands, "speedproof trace ranks rank0/report.sqlite rank1/report.sqlite --out ranks")
 def ranks(
     traces: Annotated[list[Path], typer.Argument(help="One trace per rank, in order, or one trace with a process per rank")],
     out: Annotated[Path, typer.Option(help="Output folder")],
@@ -159,9 +149,7 @@ def ranks(
     log.info("%s: written: %s", out, describe_ranks("the run", summary))
 
 
-@commands.command(
-    cls=RenamedOptionsCommand, rich_help_panel=PEOPLE, epilog=examples("speedproof convert report.sqlite --out trace")
-)
+@command(commands, "speedproof trace convert report.sqlite --out trace")
 def convert(
     export: Annotated[Path, typer.Argument(help=INPUT)],
     out: Annotated[Path, typer.Option(help="Folder of the trace")],
@@ -173,15 +161,12 @@ def convert(
     say(f"{out}: {info.rows['ranges']} ranges, {info.rows['kernels']} kernels, {info.rows['api']} CUDA calls")
 
 
-@commands.command(
-    "open",
-    cls=RenamedOptionsCommand,
-    rich_help_panel=PEOPLE,
-    epilog=examples(
-        "speedproof open",
-        "speedproof open before.sqlite after.sqlite",
-        "speedproof open analysis/trace.pftrace --page http://localhost:10000",
-    ),
+@command(
+    commands,
+    "speedproof trace open",
+    "speedproof trace open before.sqlite after.sqlite",
+    "speedproof trace open analysis/trace.pftrace --page http://localhost:10000",
+    name="open",
 )
 def open_in_perfetto(
     shown: Annotated[
@@ -214,25 +199,6 @@ def open_in_perfetto(
     say("fetched: the page has it all")
 
 
-@commands.command(
-    cls=RenamedOptionsCommand,
-    rich_help_panel=PEOPLE,
-    context_settings={"ignore_unknown_options": True},
-    epilog=examples("speedproof launch --image container.sif --out traces -- -m mine.train --epochs 2"),
-)
-def launch(
-    program: Annotated[list[str], typer.Argument(help="After `--`: what torchrun starts (`-m MODULE …` or a script)")],
-    image: Annotated[Path, typer.Option(help="The container image (.sif)")],
-    out: Annotated[Path, typer.Option(help="rank<k>/report.nsys-rep of each node goes here, k counting nodes")],
-    head: Annotated[str | None, typer.Option(help="Node where processes meet. Default: the first node of the job")] = None,
-) -> None:
-    """Run a torchrun program on all nodes of this Slurm job, in the container and under nsys."""
-    from speedproof.cluster.launch import plan_launch, run_launch
-
-    for report in run_launch(plan_launch(os.environ, image, out, head), program):
-        say(str(report))
-
-
 def _make_perfetto(shown: list[Path], results: Path | None, scratch: Path) -> Path:
     """Return a file for a Perfetto page: the one given, or one made of traces, or of those that the results' page shows."""
     from speedproof.report.timeline.pftrace import PERFETTO_FILE
@@ -256,7 +222,7 @@ def _make_perfetto(shown: list[Path], results: Path | None, scratch: Path) -> Pa
             evidence = read_evidence(taken)
             if lacking := lacks_traces(evidence):
                 raise RecordError(
-                    f"{taken}: {lacking}; name a trace, or run `speedproof report --from {taken}`, which analyses traces"
+                    f"{taken}: {lacking}; name a trace, or analyze those of these: `speedproof results report --from {taken}`"
                 )
             variants = find_timeline_variants(evidence)
         _write_perfetto(variants, scratch)

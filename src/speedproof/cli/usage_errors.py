@@ -18,14 +18,17 @@ def asks_for_json(words: Sequence[str]) -> bool:
     return "--json" in take_own_words(words)
 
 
-def explain_usage(error: Any, command: Any) -> str:
-    """Return what is wrong with the words that a command was given; `error` is click's, which has a class for each kind."""
+def explain_usage(error: Any, command: Any, called: str) -> str:
+    """Return what is wrong with the words that the command of this name was given.
+
+    `error` is click's, which has a class for each kind.
+    """
     option = getattr(error, "option_name", None)
     parameter = getattr(error, "param", None)
     if option and error.message.startswith("No such option"):
         known = [name for one in command.params for name in one.opts if name.startswith("--")]
         close = difflib.get_close_matches(option, known, n=1, cutoff=_ALIKE)
-        hint = f"did you mean {close[0]}?" if close else f"`speedproof {command.name} --help` lists those there are"
+        hint = f"did you mean {close[0]}?" if close else f"`speedproof {called} --help` lists those there are"
         return f"{option}: no such option; {hint}"
     if option:
         said = re.sub(rf"^Option '?{re.escape(option)}'? ", "", error.message)
@@ -33,7 +36,7 @@ def explain_usage(error: Any, command: Any) -> str:
     if parameter is None:
         return _begin_small(error.message)
     named = next(iter(parameter.opts))
-    return f"{named}: {_explain_value(error)}" if error.message else f"{named}: missing; see `speedproof {command.name} --help`"
+    return f"{named}: {_explain_value(error)}" if error.message else f"{named}: missing; see `speedproof {called} --help`"
 
 
 def _explain_value(error: Any) -> str:

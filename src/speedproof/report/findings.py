@@ -358,7 +358,7 @@ def _find_company(results: Results) -> Iterator[str]:
 
 def _describe_phases(title: str, summary: Summary) -> str:
     """Return one sentence on where the time of a variant that used no GPU goes."""
-    # `verdict` and `analyze` draw nothing, and wait for no matplotlib
+    # `results show` and `trace analyze` draw nothing, and wait for no matplotlib
     from speedproof.report.figures.phases_figure import mean_phases, name_phases
 
     seconds = mean_phases(summary, "training", name_phases([summary], "training"))

@@ -19,7 +19,7 @@ from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.util.errors import RecordError
 from speedproof.util.numbers import NO_NUMBER, format_range, format_value
 
-BEGIN = "<!-- {part}: written by `speedproof records` -->"
+BEGIN = "<!-- {part}: written by `speedproof results list` -->"
 END = "<!-- end of {part} -->"
 _HEADER = ["Date", "GPU", "Data", "Workload", "Training epoch", "Documented numbers", "Record"]
 _CASES_HEADER = ["Claim", "Documented", "Measured (95 % interval)", "Verdict", "Record"]

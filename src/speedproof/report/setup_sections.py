@@ -112,7 +112,7 @@ def _describe_order(evidence: Evidence) -> str:
 
 
 def _list_absent_pictures(evidence: Evidence) -> Iterator[str]:
-    from speedproof.report.figures.draw import FIGURES  # `verdict` draws nothing, and waits for no matplotlib
+    from speedproof.report.figures.draw import FIGURES  # `results show` draws nothing, and waits for no matplotlib
 
     for kind in FIGURES:
         if lacking := kind.lacks(evidence):

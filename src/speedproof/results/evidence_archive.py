@@ -24,7 +24,7 @@ EVIDENCE_FILE = "evidence.zip"
 EXPERIMENTS_FOLDER = "experiments"
 OLD_EXPERIMENTS_FOLDER = "blocks"  # of versions before 0.3; evidence is read as it is
 
-# Limits of an archive, which may come from anybody; `speedproof record` writes at most 32 MiB.
+# Limits of an archive, which may come from anybody; `speedproof results archive` writes at most 32 MiB.
 LARGEST_ARCHIVE_MIB, LARGEST_MEMBER_MIB, ALL_MEMBERS_MIB = 64, 256, 1024
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError)

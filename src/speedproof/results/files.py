@@ -35,7 +35,7 @@ _AGAIN = (
     f"delete its run's folder and start the workflow with `--forcerun experiment`, which keeps the other runs; {_OF_RECORD}"
 )
 _OF_EXPERIMENT = f"start the workflow with `--forcerun experiment`, which writes it again and keeps whole runs; {_OF_RECORD}"
-_DERIVED = "`speedproof rebuild` makes it again of the experiments"
+_DERIVED = "`speedproof results rebuild` makes it again of the experiments"
 _CURES = {
     **dict.fromkeys(["run.json", "epochs.csv", "gpu.csv", "trace.json"], _AGAIN),
     **dict.fromkeys(["plan.json", "experiment.json", "prepared.json"], _OF_EXPERIMENT),

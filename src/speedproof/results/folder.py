@@ -294,7 +294,7 @@ def check_one_layout(folder: Path, experiments: Iterable[Path]) -> None:
     if any(experiments) and find_files(folder / OLD_EXPERIMENTS_FOLDER, f"*/{OLD_EXPERIMENT_FILE}"):
         raise RecordError(
             f"{folder / OLD_EXPERIMENTS_FOLDER}: holds experiments of a version before 0.3, which newer ones do not join; keep "
-            "them elsewhere (`speedproof record`), then remove the folder, or choose another folder for `results`"
+            "them elsewhere (`speedproof results archive`), then remove the folder, or choose another folder for `results`"
         )
 
 

@@ -101,7 +101,7 @@ def _spoil(random: Random, connection: sqlite3.Connection) -> str:
 
 def run(files: Files, folder: Path, sound: Files) -> Outcome:
     write_files(folder, files)
-    if refused := speedproof("convert", NAME, "--out", "trace").refusal(NAME):
+    if refused := speedproof("trace", "convert", NAME, "--out", "trace").refusal(NAME):
         left = folder / "trace" / "trace.json"
         return Outcome("silent", "refused, and a trace is there") if left.exists() else refused
     try:
@@ -137,7 +137,7 @@ def _times(folder: Path, table: str, where: str) -> list[tuple[int, int]]:
 
 def _analyse(folder: Path, kernels_ns: int) -> Outcome | None:
     """Say what is wrong with the analysis of a trace: its account must add up, and its kernels be those of SQL."""
-    if refused := speedproof("analyze", "trace", "--out", "out").refusal("trace"):
+    if refused := speedproof("trace", "analyze", "trace", "--out", "out").refusal("trace"):
         return refused
     summary = json.loads((folder / "out/summary.json").read_text(encoding="utf-8"))
     epochs_ns = sum(epoch["end_ns"] - epoch["start_ns"] for epoch in summary["epochs"])

@@ -55,7 +55,9 @@ def mutate(random: Random, files: Files) -> Files:
 
 def run(files: Files, folder: Path, sound: Files) -> Outcome:
     write_files(folder, files)
-    if refused := speedproof("close", "--experiment", "results/experiments/experiment-1").refusal("results", "run.json"):
+    if refused := speedproof("results", "close", "--experiment", "results/experiments/experiment-1").refusal(
+        "results", "run.json"
+    ):
         return refused
     experiment = json.loads((folder / "results/experiments/experiment-1/experiment.json").read_text(encoding="utf-8"))
     for name in experiment["runs"]:

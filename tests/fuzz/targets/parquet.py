@@ -121,7 +121,7 @@ def _lengths(path: Path) -> list[int]:
 
 
 def _analyse(folder: Path, kernels_ns: int) -> Outcome | None:
-    if refused := speedproof("analyze", "trace", "--out", "out").refusal("trace"):
+    if refused := speedproof("trace", "analyze", "trace", "--out", "out").refusal("trace"):
         return refused
     summary = json.loads((folder / "out/summary.json").read_text(encoding="utf-8"))
     epochs_ns = sum(epoch["end_ns"] - epoch["start_ns"] for epoch in summary["epochs"])

@@ -144,23 +144,23 @@ def run(files: Files, folder: Path, sound: Files) -> Outcome:
     (folder / "canary/secret").write_bytes(b"unchanged")
     forged = files == _vouch(files)
     lot = crc32(b"".join(files.values()))
-    steps = [("verdicts", "--from", "results", "--claims", CLAIMS)]
+    steps: list[tuple[str, ...]] = [("verdicts", "--from", "results", "--claims", CLAIMS)]
     if forged and lot % RECORD == 0:
-        steps = [("record", "--from", "results", "--claims", CLAIMS, "--out", "kept/record")]
+        steps = [("results", "archive", "--from", "results", "--claims", CLAIMS, "--out", "kept/record")]
     elif forged and lot % REBUILD == 1:
-        steps = [("rebuild", "--from", "results", "--claims", CLAIMS)]
+        steps = [("results", "rebuild", "--from", "results", "--claims", CLAIMS)]
     elif forged and lot % REPORT == 2:
-        steps.append(("report", "--from", "results", "--out", "page"))
+        steps.append(("results", "report", "--from", "results", "--out", "page"))
     elif forged and lot % VERDICTS:
         return _read_only(folder, files, sound)
     for step in steps:
         ended = speedproof(*step)
         if stray := _find_strays(folder, files):
-            return Outcome("silent", f"{step[0]} changed or wrote {stray}")
+            return Outcome("silent", f"{step[1]} changed or wrote {stray}")
         if refused := ended.refusal("results", "record", *({Path(name).name for name in files} | {"canary"})):
             return refused
         if problem := _check(folder, files, sound, forged) or _check_page(folder):
-            return Outcome("silent", f"{step[0]}: {problem}")
+            return Outcome("silent", f"{step[1]}: {problem}")
     return Outcome("same" if files == sound else "right")
 
 

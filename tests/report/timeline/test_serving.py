@@ -1,4 +1,4 @@
-"""What `speedproof open` offers: to the page that was chosen, once, and to nobody else."""
+"""What `speedproof trace open` offers: to the page that was chosen, once, and to nobody else."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -114,7 +114,7 @@ def opened(speedproof_here, page, monkeypatch):
 
     def open_shown(*words):
         fetched.clear()
-        ended = speedproof_here("open", *words, "--page", page, "--port", 0)
+        ended = speedproof_here("trace", "open", *words, "--page", page, "--port", 0)
         assert (ended.returncode, ended.stderr) == (0, "")
         assert f"{page}/#!/?url=http%3A%2F%2F127.0.0.1%3A" in ended.stdout
         fetched[0].join()
@@ -142,7 +142,7 @@ def test_results_are_opened_with_the_two_variants_of_their_page(opened, gpu_resu
 def test_offline_it_says_so_in_one_line(speedproof_here, tmp_path):
     with ThreadingHTTPServer(("127.0.0.1", 0), OwnPage) as server:
         closed = f"http://127.0.0.1:{server.server_port}"
-    ended = speedproof_here("open", tmp_path / "any.pftrace", "--page", closed)
+    ended = speedproof_here("trace", "open", tmp_path / "any.pftrace", "--page", closed)
     assert (ended.returncode, ended.stdout) == (PageError.exit_code, "")
     assert ended.stderr == (
         f"speedproof: {closed}: no answer; this machine may be offline: open trace.pftrace where there is a network, or name a "
@@ -156,5 +156,5 @@ def test_what_cannot_be_opened_is_one_line(speedproof_here, page, tmp_path):
         ((tmp_path / "a", tmp_path / "b", tmp_path / "c"), "give one trace or two, not 3"),
         (("--from", tmp_path), str(tmp_path)),
     ):
-        ended = speedproof_here("open", *words, "--page", page, "--no-browser")
+        ended = speedproof_here("trace", "open", *words, "--page", page, "--no-browser")
         assert ended.returncode and said in ended.stderr, words

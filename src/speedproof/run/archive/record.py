@@ -2,7 +2,7 @@
 
 It holds `report.md` with its `report.svg`, `comparison.json`, and one `evidence.zip` with all that these are made of:
 `experiments/`, `doctor.json`, and a proof's `asked.json`. Commands read the archive in place, as they read a results folder.
-Analyses, figures and the page are made from it (`speedproof report --from`); volumes, checkpoints, TensorBoard files,
+Analyses, figures and the page are made from it (`speedproof results report --from`); volumes, checkpoints, TensorBoard files,
 profiler reports and their exports stay behind.
 """
 

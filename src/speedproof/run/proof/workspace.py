@@ -227,7 +227,7 @@ def write_for_others(measured: ProofSetup, out: Path) -> Path:
 
 
 def write_claims(measured: ProofSetup) -> None:
-    """Write the documented numbers of a proof, which are none: what compares results, and `record`, read their file."""
+    """Write the documented numbers of a proof, which are none: comparisons and `results archive` read their file."""
     write_text(measured.workload.claims, "sources: {}\nclaims: []\n")
 
 
