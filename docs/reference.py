@@ -1,6 +1,7 @@
 """The reference page: commands, configuration, exit statuses and files, as the code itself has them."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from speedproof.run.proof.verdict import STATUS
 from speedproof.util import errors
 
 RECORDS: dict[str, type[BaseModel]] = {PLAN_FILE: Plan, EXPERIMENT_FILE: Experiment, RUN_FILE: Run, COMPARISON_FILE: Comparison}
+_OPTIONS = ["Option", "Type", "Default", ""]
 _MADE = "completed"  # of a configuration: what a workload makes; nobody writes it
 
 
@@ -31,8 +33,12 @@ def write_reference(path: Path) -> None:
     lines += _describe_model(Config, "")
     lines += ["## Files", ""]
     for name, model in RECORDS.items():
-        rows = [(f"`{field}`", _text(info.description)) for field, info in model.model_fields.items()]
-        lines += [f"### {name}", "", _text(model.__doc__), "", *_table(["Field", ""], rows)]
+        schema = model.model_json_schema()
+        rows = [
+            (f"`{field}`", _text(name_type(key, schema.get("$defs", {}))), _text(key.get("description")))
+            for field, key in schema["properties"].items()
+        ]
+        lines += [f"### {name}", "", _text(model.__doc__), "", *_table(["Field", "Type", ""], rows)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -48,7 +54,7 @@ def _list_statuses() -> list[tuple[str, str]]:
 def _describe_commands(group: click.Command) -> Iterator[str]:
     for name, command in sorted(list_commands(group)):
         yield from [f"### speedproof {name}", "", _text(command.help), ""]
-        yield from _table(["", ""], [_describe_parameter(parameter) for parameter in command.params])
+        yield from _table(_OPTIONS, [_describe_parameter(parameter, click.Context(command)) for parameter in command.params])
 
 
 def list_commands(group: click.Command) -> Iterator[tuple[str, click.Command]]:
@@ -61,27 +67,53 @@ def list_commands(group: click.Command) -> Iterator[tuple[str, click.Command]]:
             yield name, command
 
 
-def _describe_parameter(parameter: click.Parameter) -> tuple[str, str]:
-    written = (
-        ", ".join(f"`{name}`" for name in parameter.opts) if parameter.param_type_name == "option" else f"`{parameter.name}`"
-    )
-    return written, _text(getattr(parameter, "help", None))
+def _describe_parameter(parameter: click.Parameter, context: click.Context) -> tuple[str, str, str, str]:
+    is_option = parameter.param_type_name == "option"
+    written = ", ".join(f"`{name}`" for name in parameter.opts) if is_option else f"`{parameter.name}`"
+    default = "" if parameter.default in (None, False) else f"`{parameter.default}`"
+    shown = "required" if parameter.required else default
+    return written, _text(_name_option_type(parameter, context)), shown, _text(getattr(parameter, "help", None))
+
+
+def _name_option_type(parameter: click.Parameter, context: click.Context) -> str:
+    if getattr(parameter, "is_flag", False):
+        return "flag"
+    if parameter.metavar:
+        return parameter.metavar
+    display: Callable[[click.Context], str] | None = getattr(parameter, "display_type", None)  # typer's own
+    return display(context).strip("<>") if display else parameter.type.name
 
 
 def _describe_model(model: type[BaseModel], prefix: str) -> Iterator[str]:
     schema = model.model_json_schema()
     rows = [row for row in _list_keys(schema, schema["$defs"], prefix) if not row[0].startswith(f"`{_MADE}")]
-    yield from _table(["Key", "Default", ""], rows)
+    yield from _table(["Key", "Type", "Default", ""], rows)
 
 
-def _list_keys(schema: dict[str, Any], definitions: dict[str, Any], prefix: str) -> Iterator[tuple[str, str, str]]:
+def _list_keys(schema: dict[str, Any], definitions: dict[str, Any], prefix: str) -> Iterator[tuple[str, str, str, str]]:
     for name, key in schema.get("properties", {}).items():
         nested = definitions.get(key.get("$ref", "").rpartition("/")[2])
         about = key.get("description") or (nested or {}).get("description")
-        default = "" if nested or "default" not in key else f"`{_text(str(key['default']))}`"
-        yield f"`{prefix}{name}`", default, _text(about)
+        default = "" if nested or "default" not in key else f"`{_text(json.dumps(key['default'], ensure_ascii=False))}`"
+        yield f"`{prefix}{name}`", "" if nested else _text(name_type(key, definitions)), default, _text(about)
         if nested and name != _MADE:
             yield from _list_keys(nested, definitions, f"{prefix}{name}.")
+
+
+def name_type(key: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    """Return the type of a key of a JSON schema in words, as `list of number, or null`."""
+    if reference := key.get("$ref"):
+        title = reference.rpartition("/")[2]
+        return title if "properties" in definitions[title] else name_type(definitions[title], definitions)
+    if values := key.get("enum", [key["const"]] if "const" in key else []):
+        return ", ".join(map(str, values))
+    if choices := key.get("anyOf") or key.get("oneOf"):
+        return " or ".join(dict.fromkeys(name_type(one, definitions) for one in choices))
+    if key.get("type") == "array" and "items" in key:
+        return f"list of {name_type(key['items'], definitions)}"
+    if key.get("type") == "object" and isinstance(key.get("additionalProperties"), dict):
+        return f"object of {name_type(key['additionalProperties'], definitions)}"
+    return str(key.get("type", "any"))
 
 
 def _table(header: list[str], rows: list[Any]) -> list[str]:

@@ -35,7 +35,9 @@ def test_the_reference_has_commands_keys_and_statuses_of_the_code(tmp_path):
     write_reference(tmp_path / "reference.md")
     text = (tmp_path / "reference.md").read_text()
     assert "### speedproof prove" in text and "| `--claim` |" in text
-    assert f"| `results` | `{Config.model_fields['results'].default}` |" in text
+    assert "| `--rounds` | int |  |" in text and "| `--isolate` | flag |" in text
+    assert f"| `results` | string | `\"{Config.model_fields['results'].default}\"` |" in text
+    assert "| `measurement.pairs` | list of array | `[]` |" in text
     assert "| `measurement.rounds` |" in text and "`completed" not in text
     assert "| claim fails | 1 |" in text and "| inconclusive | 2 |" in text
     assert "### comparison.json" in text
