@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from speedproof_accelerate.kernels.channels_last import as_channels_last
 from speedproof_accelerate.parts import Part, load
 
 _WARM_UPS, _CALLS, _ROUNDS = 3, 5, 3
@@ -73,7 +74,7 @@ def compile_kernels(network: nn.Module, example: Tensor, precision: torch.dtype 
     call_once = partial(train_once, network, example, precision)
     enter = partial(torch.cuda.set_device, example.device) if example.is_cuda else None  # each thread has a device of its own
     with keeping_buffers(network), ThreadPoolExecutor(count_cores(), initializer=enter) as threads:
-        list(threads.map(lambda kernel: kernel(), load("compiling").note_kernels([call_once])))
+        list(threads.map(lambda kernel: kernel(), load("precompile").collect_kernels([call_once])))
 
 
 def measure_parts(
@@ -95,8 +96,7 @@ def measure_parts(
 
 
 def _measure(part: Part, call: Call, precision: torch.dtype | None, graphs: bool) -> Times:
-    order = torch.channels_last_3d if len(call.shape) == 5 else torch.channels_last
-    x = torch.randn(call.shape, device=call.device, dtype=call.kind).contiguous(memory_format=order)
+    x = as_channels_last(torch.randn(call.shape, device=call.device, dtype=call.kind))
     x.requires_grad_(call.differentiated)
     autocast = torch.autocast(call.device.type, dtype=precision, enabled=precision is not None, cache_enabled=not graphs)
     with keeping_buffers(part), autocast:

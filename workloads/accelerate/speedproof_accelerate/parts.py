@@ -15,10 +15,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import handle_torch_function
 
+from speedproof_accelerate.kernels.channels_last import channels_last_of
+
 HALVES = (torch.float16, torch.bfloat16)
 FLOATS = (*HALVES, torch.float32)
 # Channels at which a convolution that keeps the resolution has a kernel; the library's serve all others well.
-CONVOLVED_CHANNELS = (2, 4, 8, 16, 32)
+CONV3D_CHANNELS = (2, 4, 8, 16, 32)
 PADDED_CHANNELS = 8  # to which few input channels are padded: the library's kernels for tensor cores read so many at once
 POINTWISE_RESULTS, POINTWISE_CHANNELS = 4, 64  # most of those for which pointwise.py has a kernel
 # Dimensions of a batch, by the norm that takes it.
@@ -220,7 +222,7 @@ class NormActivation(Part):
             return self._compute_with_running(x, slope, left_out), x
         return cast(
             tuple[Tensor, Tensor],
-            kernels.norm_activate_and_pass(x, kind, weight, bias, slope=slope, left_out=left_out, running=running),
+            kernels.group_norm_and_input(x, kind, weight, bias, slope=slope, left_out=left_out, running=running),
         )
 
     def _compute_with_running(self, x: Tensor, slope: Tensor | float, left_out: Tensor | None) -> Tensor:
@@ -271,7 +273,7 @@ class FewChannelConvolution(Convolution):
 
     def compute_without_bias(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """Return what the kernel makes of x, plus a residual of the kernel's precision."""
-        return cast(Tensor, load("unstrided").convolve_unstrided(x.to(precision_of(x)), self.replaced.weight, residual))
+        return cast(Tensor, load("conv3d").conv3d(x.to(precision_of(x)), self.replaced.weight, residual))
 
 
 class PointwiseConvolution(Convolution):
@@ -280,12 +282,12 @@ class PointwiseConvolution(Convolution):
     def compute(self, x: Tensor) -> Tensor:
         """Return the convolution, with its bias."""
         return cast(
-            Tensor, load("pointwise").convolve_pointwise(x.to(precision_of(x)), self.replaced.weight, self.replaced.bias)
+            Tensor, load("pointwise_conv").pointwise_conv(x.to(precision_of(x)), self.replaced.weight, self.replaced.bias)
         )
 
     def compute_without_bias(self, x: Tensor) -> Tensor:
         """Return what the kernel makes of x."""
-        return cast(Tensor, load("pointwise").convolve_pointwise(x.to(precision_of(x)), self.replaced.weight))
+        return cast(Tensor, load("pointwise_conv").pointwise_conv(x.to(precision_of(x)), self.replaced.weight))
 
 
 class PaddedConvolution(Convolution):
@@ -301,7 +303,7 @@ class PaddedConvolution(Convolution):
         """Return x and the weights, of so many input channels, the further ones 0."""
         kind, weight = precision_of(x), self.replaced.weight
         items, given, *sides = x.shape
-        order = torch.channels_last_3d if x.dim() == 5 else torch.channels_last
+        order = channels_last_of(x.dim())
         beyond = (*(0, 0) * len(sides), 0, channels - given)
         if x.requires_grad:
             wide = functional.pad(x.to(kind), beyond).contiguous(memory_format=order)
@@ -316,10 +318,10 @@ class WidenedConvolution(PaddedConvolution):
 
     def compute_without_bias(self, x: Tensor) -> Tensor:
         """Return what the kernel makes of x and zeros."""
-        return cast(Tensor, load("unstrided").convolve_unstrided(*self._pad(x, self.replaced.out_channels)))
+        return cast(Tensor, load("conv3d").conv3d(*self._pad(x, self.replaced.out_channels)))
 
 
-class Enlargement(Part):
+class TrilinearUpsample(Part):
     """An enlargement of volumes by two, trilinear."""
 
     def _find_misfit(self, x: Tensor) -> str | None:
@@ -327,7 +329,7 @@ class Enlargement(Part):
 
     def compute(self, x: Tensor) -> Tensor:
         """Return the volumes, twice as long along each side."""
-        return cast(Tensor, load("upsampling").enlarge_trilinear(x))
+        return cast(Tensor, load("trilinear_upsample").trilinear_upsample(x))
 
 
 class BiasFreeUnit(nn.Sequential):
@@ -379,7 +381,7 @@ class ResidualBlock(nn.Module):
         return add_bias(last.compute_without_bias(y, beside), last.replaced.bias)
 
 
-class JoinedSkip(nn.Module):
+class ConcatSkip(nn.Module):
     """What a submodule makes of its input, behind the input itself; as MONAI's `SkipConnection`, that concatenates."""
 
     def __init__(self, skip: Any) -> None:
@@ -390,10 +392,10 @@ class JoinedSkip(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return both volumes' channels."""
-        return join_channels(x, self.submodule(x))
+        return concat_channels(x, self.submodule(x))
 
 
-class JoinedUpBlock(nn.Module):
+class ConcatUpBlock(nn.Module):
     """An enlarged volume and that of a skip connection, convolved; as MONAI's `UnetUpBlock`."""
 
     def __init__(self, block: Any) -> None:
@@ -404,15 +406,15 @@ class JoinedUpBlock(nn.Module):
 
     def forward(self, inp: Tensor, skip: Tensor) -> Tensor:
         """Return what the convolutions make of both."""
-        return cast(Tensor, self.conv_block(join_channels(self.transp_conv(inp), skip)))
+        return cast(Tensor, self.conv_block(concat_channels(self.transp_conv(inp), skip)))
 
 
 @keeping_kind
-def join_channels(first: Tensor, second: Tensor) -> Tensor:
+def concat_channels(first: Tensor, second: Tensor) -> Tensor:
     """Return both volumes' channels: by a kernel whose gradient comes in two dense volumes, where it fits, else by torch."""
     alike = first.shape == second.shape and first.dtype == second.dtype and first.dim() == 5 and first.shape[1] % 8 == 0
     if alike and first.dtype in FLOATS and first.numel() and find_obstacle(first.device) is None:
-        return cast(Tensor, load("joins").join_channels(first, second))
+        return cast(Tensor, load("concat_channels").concat_channels(first, second))
     return torch.cat([first, second], dim=1)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from speedproof_accelerate.graphing import graph_training
+from speedproof_accelerate.kernels.channels_last import channels_last_of
 from speedproof_accelerate.measuring import (
     Call,
     Times,
@@ -21,7 +22,7 @@ from speedproof_accelerate.measuring import (
     train_once,
 )
 from speedproof_accelerate.parts import (
-    CONVOLVED_CHANNELS,
+    CONV3D_CHANNELS,
     FLOATS,
     HALVES,
     NORM_DIMENSIONS,
@@ -30,15 +31,15 @@ from speedproof_accelerate.parts import (
     POINTWISE_RESULTS,
     Absorbed,
     BiasFreeUnit,
-    Enlargement,
+    ConcatSkip,
+    ConcatUpBlock,
     FewChannelConvolution,
-    JoinedSkip,
-    JoinedUpBlock,
     NormActivation,
     PaddedConvolution,
     Part,
     PointwiseConvolution,
     ResidualBlock,
+    TrilinearUpsample,
     WidenedConvolution,
     as_plain,
     find_missing_gpu,
@@ -258,7 +259,7 @@ def _lay_out(network: nn.Module) -> list[Any]:
     for module in network.modules():
         one: Any = module.replaced if isinstance(module, Part) else module
         if _is_own(one, _CONVOLUTIONS):
-            order = torch.channels_last_3d if one.weight.dim() == 5 else torch.channels_last
+            order = channels_last_of(one.weight.dim())
             if not one.weight.is_contiguous(memory_format=order):
                 changed.append(one.to(memory_format=order))
     return changed
@@ -376,11 +377,11 @@ def _exchange(network: nn.Module, module: nn.Module, other: nn.Module) -> None:
 def _find_block(module: Any) -> tuple[nn.Module | None, str]:
     """Return what takes a block's place, and what it does; or None, and why it stays, if it is one of those that are known."""
     path, note = _path_of(module), "its channels, of volumes, joined, and gradients split, in one pass"
-    make: type[JoinedSkip | JoinedUpBlock | ResidualBlock]
+    make: type[ConcatSkip | ConcatUpBlock | ResidualBlock]
     if path == "monai.networks.layers.simplelayers.SkipConnection" and (module.mode, module.dim) == ("cat", 1):
-        make = JoinedSkip
+        make = ConcatSkip
     elif path == "monai.networks.blocks.dynunet_block.UnetUpBlock":
-        make = JoinedUpBlock
+        make = ConcatUpBlock
     elif path == _RESIDUAL_BLOCK and isinstance(module.act, Absorbed) and _is_plain_sequence(module.conv2):
         make, note = ResidualBlock, "its input added in the passes of others"
     else:
@@ -395,7 +396,7 @@ def _find_part(module: Any, precision: torch.dtype | None) -> tuple[Part | None,
         factors = module.scale_factor if isinstance(module.scale_factor, tuple) else (module.scale_factor,)
         doubles = module.mode == "trilinear" and not module.align_corners and set(factors) == {2.0}
         if doubles and not module.recompute_scale_factor:
-            return Enlargement(module), "gathered, forward and backward"
+            return TrilinearUpsample(module), "gathered, forward and backward"
         return None, "no kernel but for trilinear enlargement by two, without align_corners"
     if precision not in HALVES:
         return None, "convolutions have kernels in half precision alone"
@@ -404,9 +405,9 @@ def _find_part(module: Any, precision: torch.dtype | None) -> tuple[Part | None,
     inputs, results = module.in_channels, module.out_channels
     undilated = {*module.stride, *module.dilation} == {1}
     plain = isinstance(module, nn.Conv3d) and undilated and set(module.kernel_size) == {3} and set(module.padding) == {1}
-    if plain and inputs == results and results in CONVOLVED_CHANNELS:
+    if plain and inputs == results and results in CONV3D_CHANNELS:
         return FewChannelConvolution(module), "by a kernel for few channels"
-    if plain and inputs < results and inputs < PADDED_CHANNELS and results in CONVOLVED_CHANNELS:
+    if plain and inputs < results and inputs < PADDED_CHANNELS and results in CONV3D_CHANNELS:
         return WidenedConvolution(module), f"its input padded to {results} channels, by a kernel for few"
     single = {*module.kernel_size, *module.stride} == {1} and set(module.padding) == {0}
     if single and results <= POINTWISE_RESULTS and inputs <= POINTWISE_CHANNELS:

@@ -140,7 +140,7 @@ def test_the_report_names_what_was_replaced_what_was_not_and_why():
 def test_a_block_that_stands_in_two_places_is_exchanged_in_both():
     network = dynunet()
     accelerate(network)
-    assert isinstance(network.skip_layers.upsample, parts.JoinedUpBlock)
+    assert isinstance(network.skip_layers.upsample, parts.ConcatUpBlock)
     assert network.skip_layers.upsample in list(network.upsamples)
 
 
@@ -429,6 +429,6 @@ def test_where_the_network_as_a_whole_is_slower_all_stays_torchs(monkeypatch):
 def test_joined_channels_are_concatenated_ones(channels):
     volumes = [torch.randn(2, channels, 3, 2, 5, device=DEVICE, requires_grad=True) for _ in range(2)]
     above = torch.randn(2, 2 * channels, 3, 2, 5, device=DEVICE)
-    found, expected = parts.join_channels(*volumes), torch.cat(volumes, dim=1)
+    found, expected = parts.concat_channels(*volumes), torch.cat(volumes, dim=1)
     assert torch.equal(found, expected)
     assert all(map(torch.equal, torch.autograd.grad(found, volumes, above), torch.autograd.grad(expected, volumes, above)))

@@ -33,7 +33,7 @@ def compute_as_torch(kind, per_group, x, weight, bias, slope, left_out, running)
 
 def results(case, kind_of_volumes=None):
     """Return outputs, gradients and running statistics; by torch in double precision, or by the kernel in this precision."""
-    from speedproof_accelerate.kernels.group_norm import Norm, norm_activate_and_pass
+    from speedproof_accelerate.kernels.group_norm import Norm, group_norm_and_input
 
     kind, per_group, shape, affine, slope = case
     torch.manual_seed(0)
@@ -54,7 +54,7 @@ def results(case, kind_of_volumes=None):
     if kind_of_volumes is None:
         out = compute_as_torch(kind, per_group, *named.values(), running)
     else:
-        out, _ = norm_activate_and_pass(norm=Norm(per_group, kind == "batch", 1e-5, 0.1), running=running, **named)
+        out, _ = group_norm_and_input(norm=Norm(per_group, kind == "batch", 1e-5, 0.1), running=running, **named)
     return [*differentiate((out,), inputs), *(running or ())]
 
 
@@ -88,14 +88,14 @@ def results_of_rounded(case, kind):
 
 def test_a_norm_worked_out_by_hand():
     """Values of 5, 1, 5 and 1: mean 3, variance 4; normed 1 and −1; by 3 and 1, 4 and −2; the slope makes a half of −2 −1."""
-    from speedproof_accelerate.kernels.group_norm import Norm, norm_activate_and_pass
+    from speedproof_accelerate.kernels.group_norm import Norm, group_norm_and_input
 
     x = torch.tensor([5.0, 1.0, 5.0, 1.0], device=DEVICE).view(1, 1, 2, 2)
     weight, bias = torch.tensor([3.0], device=DEVICE), torch.tensor([1.0], device=DEVICE)
     mean, variance = torch.tensor([10.0], device=DEVICE), torch.tensor([1.0], device=DEVICE)
     norm = Norm(1, True, 0.0, momentum=0.5)
     left_out = torch.tensor([7.0], device=DEVICE)
-    out, _ = norm_activate_and_pass(x, norm, weight, bias, slope=0.5, left_out=left_out, running=(mean, variance))
+    out, _ = group_norm_and_input(x, norm, weight, bias, slope=0.5, left_out=left_out, running=(mean, variance))
     assert out.flatten().tolist() == [4.0, -1.0, 4.0, -1.0]
     assert mean.item() == 0.5 * 10 + 0.5 * (3 + 7)
     assert variance.item() == pytest.approx(0.5 * 1 + 0.5 * 4 * 4 / 3)
@@ -105,35 +105,35 @@ def test_a_norm_worked_out_by_hand():
 def test_digits_are_kept(mean, first, monkeypatch):
     """By few programs of several tiles each; the second was wrong by 0.1 % where all sums began at that voxel."""
     from speedproof_accelerate.kernels import group_norm
-    from speedproof_accelerate.kernels.group_norm import Norm, norm_activate_and_pass
+    from speedproof_accelerate.kernels.group_norm import Norm, group_norm_and_input
 
     monkeypatch.setattr(group_norm, "_PROGRAMS", 3)
     torch.manual_seed(0)
     x = torch.randn(1, 2, 17, 31, 32) + mean  # 17 tiles, the last not full
     x[:, :, 0, 0, 0] += first
-    out, _ = norm_activate_and_pass(x.to(DEVICE), Norm(1, False, 1e-5))
+    out, _ = group_norm_and_input(x.to(DEVICE), Norm(1, False, 1e-5))
     expected = functional.instance_norm(x.double())
     assert (out.cpu() - expected).abs().max().item() < 4 * FP32 * expected.abs().max().item()
 
 
 def test_what_goes_beside_a_norm_has_its_gradient_added_in_the_norms_pass():
-    from speedproof_accelerate.kernels.group_norm import Norm, norm_activate_and_pass
+    from speedproof_accelerate.kernels.group_norm import Norm, group_norm_and_input
 
     torch.manual_seed(0)
     x = draw(2, 8, 3, 5, 4)
     found, expected = (x.to(DEVICE, torch.float32).requires_grad_(), x.clone().requires_grad_())
-    outs = norm_activate_and_pass(found, Norm(4, False, 1e-5), slope=0.0)
+    outs = group_norm_and_input(found, Norm(4, False, 1e-5), slope=0.0)
     references = (functional.relu(functional.group_norm(expected, 2)), expected)
     assert_close(differentiate(outs, [found]), differentiate(references, [expected]), 4 * FP32)
-    _, beside = norm_activate_and_pass(found, Norm(1, False, 1e-5))
+    _, beside = group_norm_and_input(found, Norm(1, False, 1e-5))
     assert torch.equal(torch.autograd.grad(beside.sum(), found)[0], torch.ones_like(found))  # nobody takes what is normed
 
 
 def test_what_cannot_be_is_refused():
-    from speedproof_accelerate.kernels.group_norm import Norm, norm_activate_and_pass
+    from speedproof_accelerate.kernels.group_norm import Norm, group_norm_and_input
 
     x = torch.rand(1, 6, 2, 2, device=DEVICE)
     with pytest.raises(ValueError, match="6 channels do not make groups of 4"):
-        norm_activate_and_pass(x, Norm(4, False, 1e-5))
+        group_norm_and_input(x, Norm(4, False, 1e-5))
     with pytest.raises(ValueError, match="groups of 3 channels does not take away"):
-        norm_activate_and_pass(x, Norm(3, False, 1e-5), left_out=torch.rand(6, device=DEVICE))
+        group_norm_and_input(x, Norm(3, False, 1e-5), left_out=torch.rand(6, device=DEVICE))

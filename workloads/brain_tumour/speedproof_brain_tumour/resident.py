@@ -81,9 +81,9 @@ class ResidentCases(Dataset):
         if not self._bits:
             regions = unpack_regions(regions)
         if self._kernels:
-            from speedproof_accelerate.kernels.normalising import normalise_crop  # it imports Triton
+            from speedproof_accelerate.kernels.normalize_intensity import normalize_crop  # it imports Triton
 
-            varied = normalise_crop(image, draw.place, draw.flipped, 1 + draw.factor, draw.offset)
+            varied = normalize_crop(image, draw.place, draw.flipped, 1 + draw.factor, draw.offset)
         else:
             varied = vary(image[crop], draw)
         return {"image": varied.to(self._precision), "label": regions}

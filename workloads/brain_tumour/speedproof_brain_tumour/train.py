@@ -264,9 +264,9 @@ def _make_loss(variant: Variant, device: torch.device) -> tuple[Loss, bool]:
     if variant.loss == "dice":
         return DiceLoss(smooth_nr=0, smooth_dr=1e-5, squared_pred=True, sigmoid=True), False
     if variant.fused_loss and find_obstacle(device) is None:
-        from speedproof_accelerate.kernels.region_loss import dice_focal  # it imports Triton
+        from speedproof_accelerate.kernels.dice_focal_loss import dice_focal_loss  # it imports Triton
 
-        return partial(dice_focal, smooth=1e-5), True
+        return partial(dice_focal_loss, smooth=1e-5), True
     return DiceFocalLoss(smooth_nr=1e-5, smooth_dr=1e-5, squared_pred=True, sigmoid=True, batch=True), False
 
 

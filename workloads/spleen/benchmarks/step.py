@@ -9,6 +9,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import torch
@@ -18,16 +19,19 @@ from torch.nn import functional
 
 from speedproof_accelerate import resident
 from speedproof_accelerate.copies import WeightCopies
-from speedproof_accelerate.kernels import adam, crops, halving, joins, norm, reference, strided, unstrided
-from speedproof_accelerate.kernels.loss import dice_cross_entropy
+from speedproof_accelerate.kernels import reference
+from speedproof_accelerate.kernels.dice_ce_loss import dice_ce_loss
+from speedproof_accelerate.kernels.fused_adam import FusedAdam
+from speedproof_accelerate.kernels.random_crop import CROPS
 from speedproof_accelerate.optimizer import Optimizer, Scaler
 from speedproof_accelerate.step import GraphedStep, Precision, Step
 from speedproof_spleen.segmentation.unet import ResidualUNet
-from speedproof_spleen.training import fused_network as networks
-from speedproof_spleen.training.fused_network import Operations, fuse
+from speedproof_spleen.training.fused_network import CONV3D_CHANNELS, FUSED_OPERATIONS, Operations, fuse
 from speedproof_spleen.training.probe import median_ms
 
 CHANNELS_LAST = torch.channels_last_3d
+KERNELS = Operations.of(*(import_module(f"speedproof_accelerate.kernels.{name}") for name in FUSED_OPERATIONS))
+REFERENCES = Operations.of(reference)
 
 
 def build_network() -> nn.Module:
@@ -110,32 +114,32 @@ def time_direct(patches: int, half: torch.dtype) -> dict[str, float]:
         return torch.randn(*shape, 3, 3, 3, device="cuda").requires_grad_()
 
     images, first, second = volume(1, 96), weights(16, 1), weights(16, 1)
-    both("strided pair 1→16+16", [first, second], lambda: strided.convolve_strided_pair(images, first, second))
+    both("conv3d_strided_pair 1→16+16", [first, second], lambda: KERNELS.conv3d_strided_pair(images, first, second))
     x, weight, bias = volume(2, 96).requires_grad_(), weights(2, 2), torch.randn(2, device="cuda").requires_grad_()
-    both("with residual 2→2", [x, weight, bias], lambda: unstrided.convolve_with_residual(x, weight, bias))
+    both("conv3d_plus_input 2→2", [x, weight, bias], lambda: KERNELS.conv3d_plus_input(x, weight, bias))
     pair = [volume(16, 48).requires_grad_() for _ in range(2)]
     pair_weight = weights(32, 2)
-    both("transposed 16+16→2", [*pair, pair_weight], lambda: strided.convolve_transposed(*pair, pair_weight))
+    both("conv_transpose3d_pair 16+16→2", [*pair, pair_weight], lambda: KERNELS.conv_transpose3d_pair(*pair, pair_weight))
     inner, halved = volume(16, 48).requires_grad_(), [weights(32, 16) for _ in range(2)]
     kept, doubled = [volume(32, 24).requires_grad_() for _ in range(2)], weights(64, 16)
-    for name, who in (("", halving), ("torch's ", reference)):
+    for name, who in (("", KERNELS), ("torch's ", REFERENCES)):
         both(
-            f"{name}halving pair 16→32+32@48",
+            f"{name}conv3d_strided_pair 16→32+32@48",
             [inner, *halved],
-            lambda who=who, x=inner: who.convolve_halving_pair(x, *(one.to(half) for one in halved)),
+            lambda who=who, x=inner: who.conv3d_strided_pair(x, *(one.to(half) for one in halved)),
         )
         both(
-            f"{name}doubling 32+32→16@24",
+            f"{name}conv_transpose3d_pair 32+32→16@24",
             [*kept, doubled],
-            lambda who=who: who.convolve_doubling(*kept, doubled.to(half)),
+            lambda who=who: who.conv_transpose3d_pair(*kept, doubled.to(half)),
         )
     for channels, side in ((16, 48), (8, 48), (32, 24), (64, 12)):
         inner, inner_weight = volume(channels, side).requires_grad_(), weights(channels, channels)
-        convolve = unstrided if channels in networks.UNSTRIDED_CHANNELS else reference
+        prefix, who = ("", KERNELS) if channels in CONV3D_CHANNELS else ("torch's ", REFERENCES)
         both(
-            f"{convolve.__name__.split('.')[-1]} {channels}@{side}",
+            f"{prefix}conv3d {channels}@{side}",
             [inner, inner_weight],
-            lambda x=inner, w=inner_weight, convolve=convolve: convolve.convolve_unstrided(x, w.to(half)),
+            lambda x=inner, w=inner_weight, convolve=who.conv3d: convolve(x, w.to(half)),
         )
     for channels, side in ((16, 48), (2, 96), (32, 24), (256, 6)):
         layer = nn.BatchNorm3d(channels).cuda()
@@ -146,19 +150,19 @@ def time_direct(patches: int, half: torch.dtype) -> dict[str, float]:
             torch.zeros(channels, device="cuda"),
         )
         both(
-            f"norm {channels}@{side}",
+            f"batch_norm_prelu {channels}@{side}",
             [y, layer.weight, slope],
-            lambda y=y, layer=layer, slope=slope, r=residual, z=zeros: norm.norm_activate(y, layer, slope, z, r, z),
+            lambda y=y, layer=layer, slope=slope, r=residual, z=zeros: KERNELS.batch_norm_prelu(y, layer, slope, z, r, z),
         )
         both(
-            f"torch's norm {channels}@{side}",
+            f"torch's batch_norm_prelu {channels}@{side}",
             [y, layer.weight, slope],
-            lambda y=y, layer=layer, slope=slope, r=residual, z=zeros: reference.norm_activate(y, layer, slope, z, r, z),
+            lambda y=y, layer=layer, slope=slope, r=residual, z=zeros: REFERENCES.batch_norm_prelu(y, layer, slope, z, r, z),
         )
     logits, labels = volume(2, 96).requires_grad_(), torch.randint(0, 2, (patches, 1, 96, 96, 96), device="cuda").byte()
-    both("loss", [logits], lambda: dice_cross_entropy(logits, labels, 1e-5, 1.0))
+    both("loss", [logits], lambda: dice_ce_loss(logits, labels, 1e-5, 1.0))
     cases = [resident.Volume(torch.rand(200, 210, 220, device="cuda").half(), labels.new_ones(200, 210, 220)) for _ in range(8)]
-    for name, who in (("crops", crops.CROPS), ("torch's crops", resident.TORCH)):
+    for name, who in (("crops", CROPS), ("torch's crops", resident.TORCH)):
         volumes = resident.ResidentVolumes(cases, (96, 96, 96), who)
         chosen = torch.arange(patches, device="cuda") % len(cases)
         corners = volumes.draw_corners(chosen)
@@ -171,7 +175,6 @@ def time_direct(patches: int, half: torch.dtype) -> dict[str, float]:
 
 def time_steps(patches: int, half: torch.dtype, out: Path | None) -> dict[str, float]:
     """Return the time of whole steps, each with one technique more."""
-    kernels = Operations.of(norm, strided, unstrided, halving, joins)
     monai_loss = DiceCELoss(to_onehot_y=True, softmax=True, squared_pred=True, batch=True, smooth_nr=1e-5, smooth_dr=1e-5)
     images = torch.rand(patches, 1, 96, 96, 96, device="cuda", dtype=half)
     labels = torch.randint(0, 2, (patches, 1, 96, 96, 96), device="cuda", dtype=torch.uint8)
@@ -180,7 +183,7 @@ def time_steps(patches: int, half: torch.dtype, out: Path | None) -> dict[str, f
         torch.cuda.empty_cache()
         network = build_network()
         if name != "channels last":
-            network = fuse(network, kernels, direct=name != "+ fused norm")
+            network = fuse(network, KERNELS, direct=name != "+ fused norm")
         network.to(memory_format=CHANNELS_LAST)
         graph = name in ("+ graph", "+ Adam in one kernel")
         fused_loss = graph or name == "+ fused loss"
@@ -188,11 +191,11 @@ def time_steps(patches: int, half: torch.dtype, out: Path | None) -> dict[str, f
         forward: Callable[[Tensor], Tensor] = network
         if name == "+ Adam in one kernel":
             forward = copies = WeightCopies(network, half)
-            optimizer = adam.Adam(copies, 1e-3, (0.9, 0.999))
+            optimizer = FusedAdam(copies, 1e-3, (0.9, 0.999))
 
         def objective(images: Tensor, labels: Tensor, network=forward, fused_loss=fused_loss) -> Tensor:
             logits = network(images)
-            return dice_cross_entropy(logits, labels, 1e-5, 1.0) if fused_loss else monai_loss(logits, labels)
+            return dice_ce_loss(logits, labels, 1e-5, 1.0) if fused_loss else monai_loss(logits, labels)
 
         scaler = Scaler("cuda") if half is torch.float16 else None
         precision = Precision(torch.device("cuda"), half, scaler)

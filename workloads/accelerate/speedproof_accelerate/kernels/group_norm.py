@@ -15,8 +15,9 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from speedproof_accelerate.kernels.differentiating import differentiated_once
-from speedproof_accelerate.kernels.launching import LAUNCH, follow
+from speedproof_accelerate.kernels.autograd import refuse_double_backward
+from speedproof_accelerate.kernels.channels_last import as_channels_last
+from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
 
 _TILE, _SUMMED_TILE = 4096, 2048  # values of a program's tile: where it applies, and where it sums
 _WIDEST = 64  # channels of a tile
@@ -37,7 +38,7 @@ def group_norm_sum_values(
     Each place of a tile sums from its own first value on, and places are merged as chunks are: neither a mean far from 0 nor a
     value far from the others costs digits.
     """
-    follow()
+    wait_for_previous()
     chunk, item = tl.program_id(0), tl.program_id(2).to(tl.int64)
     pitch = FEW if FEW else channels
     channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
@@ -95,7 +96,7 @@ def group_norm_finish_statistics(
     Source: T. Chan, G. Golub and R. LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979.
     `folded` gets of each item's channels mean, 1 / standard deviation, factor and summand.
     """
-    follow()
+    wait_for_previous()
     within, item = tl.arange(0, GROUP), tl.program_id(1).to(tl.int64)
     known = within < per_group
     channel = tl.program_id(0) * per_group + within
@@ -168,7 +169,7 @@ def group_norm_apply(
     BLOCK: tl.constexpr,
 ):
     """Programs: (tiles of voxels, tiles of channels, items): activation of x · factor + summand."""
-    follow()
+    wait_for_previous()
     item, step = tl.program_id(2).to(tl.int64), tl.num_programs(2) * channels
     pitch = FEW if FEW else channels
     channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
@@ -203,7 +204,7 @@ def group_norm_sum_gradients(
     BLOCK: tl.constexpr,
 ):
     """Programs as of the statistics: sums of dz, dz · x̂ and, of slopes that are parameters, gradient · min(z, 0)."""
-    follow()
+    wait_for_previous()
     chunk, item, step = tl.program_id(0), tl.program_id(2).to(tl.int64), tl.num_programs(2) * channels
     pitch = FEW if FEW else channels
     channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
@@ -258,7 +259,7 @@ def group_norm_finish_gradients(
 
     x's gradient is factor · dz + passed[0] · x + passed[1]. `sums[3]` is 0, the gradient of what the norm takes away.
     """
-    follow()
+    wait_for_previous()
     within, item, step = tl.arange(0, GROUP), tl.program_id(1).to(tl.int64), tl.num_programs(1) * channels
     known = within < per_group
     channel = tl.program_id(0) * per_group + within
@@ -311,7 +312,7 @@ def group_norm_pass_gradient(
     BLOCK: tl.constexpr,
 ):
     """Programs as those that apply: the gradient of the norm's input. BESIDE: what comes from beside the norm is added."""
-    follow()
+    wait_for_previous()
     item, step = tl.program_id(2).to(tl.int64), tl.num_programs(2) * channels
     pitch = FEW if FEW else channels
     channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
@@ -397,11 +398,6 @@ class _Shares:
         return max(_FINISHED // self.group, 16)
 
 
-def as_channels_last(x: Tensor) -> Tensor:
-    """Return images or volumes, their channels side by side in memory; copied only if need be."""
-    return x.contiguous(memory_format=torch.channels_last_3d if x.dim() == 5 else torch.channels_last)
-
-
 class _NormActivate(Function):
     """Returns x, too, for what goes beside the norm: both gradients then come in one pass."""
 
@@ -439,7 +435,7 @@ class _NormActivate(Function):
         return out, x
 
     @staticmethod
-    @differentiated_once
+    @refuse_double_backward
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         x, folded, weight, slope = ctx.saved_tensors
         above, beside = gradients
@@ -509,7 +505,7 @@ def apply_folded(x: Tensor, folded: Tensor, slope: Tensor | float, *, over_items
     return out
 
 
-def norm_activate_and_pass(
+def group_norm_and_input(
     x: Tensor,
     norm: Norm,
     weight: Tensor | None = None,

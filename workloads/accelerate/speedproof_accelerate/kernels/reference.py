@@ -1,11 +1,11 @@
-"""What the kernels compute, by torch's own operations, on any device: in place of them without a GPU, and for their tests."""
+"""The operations of the kernels in plain torch, for any device: used without a GPU, and as references in tests."""
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 
-def norm_activate(
+def batch_norm_prelu(
     x: Tensor,
     norm: torch.nn.BatchNorm3d,
     slope: Tensor,
@@ -13,50 +13,40 @@ def norm_activate(
     residual: Tensor | None = None,
     residual_bias: Tensor | None = None,
 ) -> Tensor:
-    """Return PReLU(batch norm(x + conv_bias)) + residual + residual_bias; see :mod:`.norm`."""
+    """Return PReLU(batch norm(x + conv_bias)) + residual + residual_bias; see :mod:`.batch_norm_prelu`."""
     y = functional.prelu(norm(x + _per_channel(conv_bias, x)), slope.to(x.dtype))
     if residual is not None:
         y = y + residual
     return y if residual_bias is None else y + _per_channel(residual_bias, y)
 
 
-def convolve_strided_pair(images: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Return two convolutions of the same images, stride 2, without biases."""
-    return tuple(functional.conv3d(images, weight, stride=2, padding=1) for weight in (first, second))  # type: ignore[return-value]
+def conv3d(x: Tensor, weight: Tensor) -> Tensor:
+    """Return a convolution without a bias, stride 1 and padding 1."""
+    return functional.conv3d(x, weight, padding=1)
 
 
-def convolve_with_residual(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def conv3d_and_input(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a convolution without a bias, stride 1 and padding 1, and x."""
+    return conv3d(x, weight), x
+
+
+def conv3d_plus_input(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Return x + convolution(x) + bias."""
     return x + functional.conv3d(x, weight, bias, padding=1)
 
 
-def convolve_transposed(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
-    """Return a transposed convolution of two volumes' channels, stride 2, without a bias."""
+def conv3d_strided_pair(x: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Return two convolutions of the same volume, stride 2 and padding 1, without biases."""
+    return tuple(functional.conv3d(x, weight, stride=2, padding=1) for weight in (first, second))  # type: ignore[return-value]
+
+
+def conv_transpose3d_pair(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
+    """Return a transposed convolution of two volumes' channels, stride 2 and padding 1, without a bias."""
     return functional.conv_transpose3d(torch.cat([first, second], dim=1), weight, stride=2, padding=1, output_padding=1)
 
 
-def convolve_unstrided(x: Tensor, weight: Tensor) -> Tensor:
-    """Return a convolution without a bias, stride 1."""
-    return functional.conv3d(x, weight, padding=1)
-
-
-def convolve_keeping(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a convolution without a bias, stride 1, and x."""
-    return convolve_unstrided(x, weight), x
-
-
-def convolve_halving_pair(x: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Return two convolutions of the same volume, stride 2, without biases."""
-    return convolve_strided_pair(x, first, second)
-
-
-def convolve_doubling(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
-    """Return a transposed convolution of two volumes' channels, stride 2, without a bias."""
-    return convolve_transposed(first, second, weight)
-
-
-def join_channels(first: Tensor, second: Tensor) -> Tensor:
-    """Return a volume of both volumes' channels."""
+def concat_channels(first: Tensor, second: Tensor) -> Tensor:
+    """Return a volume with both volumes' channels."""
     return torch.cat([first, second], dim=1)
 
 

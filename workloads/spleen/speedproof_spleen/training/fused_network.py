@@ -13,26 +13,26 @@ import torch
 from torch import Tensor, nn
 
 from speedproof_accelerate.kernels import reference
+from speedproof_accelerate.kernels.strided_implementations import choose_strided, choose_transposed
 from speedproof_spleen.segmentation.unet import Level, ResidualUnit
 
 FEW_CHANNELS = 2  # at most, for the kernels at full resolution
-UNSTRIDED_CHANNELS = (8, 16, 32)  # at which a convolution that keeps the resolution has a kernel
-HALVED_CHANNELS = (16, 32)  # of a volume, and of each of two at half its resolution, between which convolutions have kernels
+CONV3D_CHANNELS = (8, 16, 32)  # for which a convolution of stride 1 has a kernel
+# Modules of kernels that define the operations below.
+FUSED_OPERATIONS = ("batch_norm_prelu", "conv3d", "conv3d_strided", "conv_transpose3d", "concat_channels")
 
 
 @dataclass(frozen=True)
 class Operations:
     """Who computes what: the kernels, or torch."""
 
-    norm_activate: Callable[..., Tensor]
-    convolve_strided_pair: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-    convolve_with_residual: Callable[[Tensor, Tensor, Tensor], Tensor]
-    convolve_transposed: Callable[[Tensor, Tensor, Tensor], Tensor]
-    convolve_unstrided: Callable[[Tensor, Tensor], Tensor]
-    convolve_keeping: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-    convolve_halving_pair: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-    convolve_doubling: Callable[[Tensor, Tensor, Tensor], Tensor]
-    join_channels: Callable[[Tensor, Tensor], Tensor]
+    batch_norm_prelu: Callable[..., Tensor]
+    conv3d_strided_pair: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    conv3d_plus_input: Callable[[Tensor, Tensor, Tensor], Tensor]
+    conv_transpose3d_pair: Callable[[Tensor, Tensor, Tensor], Tensor]
+    conv3d: Callable[[Tensor, Tensor], Tensor]
+    conv3d_and_input: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+    concat_channels: Callable[[Tensor, Tensor], Tensor]
     split_channels: Callable[[Tensor], tuple[Tensor, Tensor]]
 
     @classmethod
@@ -64,13 +64,13 @@ class FusedConvolution(nn.Module):
     def convolve(self, x: Tensor) -> Tensor:
         """Return what the convolution gives, its bias left out."""
         if self._direct:
-            return self._operations.convolve_unstrided(_autocast(x), self.conv.weight)
+            return self._operations.conv3d(_autocast(x), self.conv.weight)
         return convolve_without_bias(self.conv, x)
 
     def finish(self, convolved: Tensor, residual: Tensor | None = None, residual_bias: Tensor | None = None) -> Tensor:
         """Return what follows the convolution."""
         norm, slope = self.adn.N, self.adn.A.weight
-        return self._operations.norm_activate(convolved, norm, slope, self.conv.bias, residual, residual_bias)
+        return self._operations.batch_norm_prelu(convolved, norm, slope, self.conv.bias, residual, residual_bias)
 
 
 class FusedResidualUnit(nn.Module):
@@ -87,10 +87,8 @@ class FusedResidualUnit(nn.Module):
         self.residual = unit.residual
         self._operations = operations
         self._pair: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
-        if direct and isinstance(unit.residual, nn.Conv3d) and unit.residual.in_channels < FEW_CHANNELS:
-            self._pair = operations.convolve_strided_pair
-        elif direct and is_halving(unit):
-            self._pair = operations.convolve_halving_pair
+        if direct and find_strided_channels(unit):
+            self._pair = operations.conv3d_strided_pair
         self._keeps = direct and keeps_input(unit)
         self._joined = direct and getattr(unit.residual, "kernel_size", None) == cast(Any, unit.conv[0]).conv.kernel_size
 
@@ -105,7 +103,7 @@ class FusedResidualUnit(nn.Module):
             convolved, residual = self._operations.split_channels(convolve_both(first.conv, self.residual, x))
             bias = self.residual.bias
         elif self._keeps:
-            convolved, residual = self._operations.convolve_keeping(_autocast(x), first.conv.weight)
+            convolved, residual = self._operations.conv3d_and_input(_autocast(x), first.conv.weight)
         else:
             convolved, residual = first.convolve(x), x
             if isinstance(self.residual, nn.Conv3d):
@@ -131,7 +129,7 @@ class DirectResidualUnit(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits, channels last."""
         convolution = self.conv.unit0.conv
-        return self._operations.convolve_with_residual(x, convolution.weight, convolution.bias)
+        return self._operations.conv3d_plus_input(x, convolution.weight, convolution.bias)
 
 
 class FusedSkip(nn.Module):
@@ -148,7 +146,7 @@ class FusedSkip(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return both volumes' channels."""
         deeper = self.submodule(x)
-        join = self._operations.join_channels if x.shape == deeper.shape else reference.join_channels
+        join = self._operations.concat_channels if x.shape == deeper.shape else reference.concat_channels
         return join(_autocast(x), _autocast(deeper))
 
 
@@ -158,8 +156,7 @@ class FusedLevel(nn.Sequential):
     def __init__(self, level: Level, operations: Operations) -> None:
         """Take over a level whose units are fused."""
         super().__init__(*level)
-        halved = cast(Any, level)[2][0].conv.out_channels == HALVED_CHANNELS[0]
-        self._transpose = operations.convolve_doubling if halved else operations.convolve_transposed
+        self._transpose = operations.conv_transpose3d_pair
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the unit's result on the way up, channels last."""
@@ -200,16 +197,18 @@ def find_transposed_channels(level: Any) -> tuple[int, int] | None:
     down, _, (enlarging, _) = cast(Any, level)
     channels, convolution = down.conv[0].conv.out_channels, enlarging.conv
     found = channels, convolution.out_channels
-    few = found[1] == FEW_CHANNELS and channels >= 8 and channels & (channels - 1) == 0
-    return found if convolution.in_channels == 2 * channels and (few or found == HALVED_CHANNELS[::-1]) else None
+    return found if convolution.in_channels == 2 * channels and choose_transposed(*found) else None
 
 
-def is_halving(unit: nn.Module) -> bool:
-    """Return whether both strided convolutions of a residual unit's input go by a kernel of ours for many channels."""
-    if not isinstance(unit, ResidualUnit) or not isinstance(unit.residual, nn.Conv3d):
-        return False
-    found = unit.residual
-    return found.kernel_size == (3, 3, 3) and (found.in_channels, found.out_channels) == HALVED_CHANNELS
+def find_strided_channels(unit: nn.Module) -> tuple[int, int] | None:
+    """Return the channels of a residual unit's input and of each of its two strided convolutions; None: no kernel.
+
+    A volume of one channel is an image, which needs no gradient.
+    """
+    if not isinstance(unit, ResidualUnit) or not isinstance(unit.residual, nn.Conv3d) or unit.residual.kernel_size != (3, 3, 3):
+        return None
+    found = unit.residual.in_channels, unit.residual.out_channels
+    return found if choose_strided(*found, input_gradient=found[0] > 1) else None
 
 
 def keeps_input(unit: nn.Module) -> bool:
@@ -223,7 +222,7 @@ def has_kernel(convolution: nn.Module) -> bool:
     """Return whether a convolution within a level goes by a kernel of ours; the library's serve all others well."""
     if not isinstance(convolution, nn.Conv3d) or (convolution.stride, convolution.kernel_size) != ((1, 1, 1), (3, 3, 3)):
         return False
-    return convolution.in_channels == convolution.out_channels and convolution.in_channels in UNSTRIDED_CHANNELS
+    return convolution.in_channels == convolution.out_channels and convolution.in_channels in CONV3D_CHANNELS
 
 
 def convolve_without_bias(convolution: nn.Module, x: Tensor) -> Tensor:

@@ -17,12 +17,11 @@ from speedproof_accelerate.resident import PatchLoader, ResidentVolumes, Volume
 from speedproof_accelerate.step import Precision, Step
 from speedproof_spleen.segmentation import Case
 from speedproof_spleen.training.fused_network import (
-    HALVED_CHANNELS,
     Operations,
+    find_strided_channels,
     find_transposed_channels,
     fuse,
     has_kernel,
-    is_halving,
     keeps_input,
 )
 from speedproof_spleen.training.techniques import (
@@ -94,52 +93,53 @@ def list_kernel_tasks(variant: SpleenVariant, network: nn.Module, kind: torch.dt
     tasks: list[Task] = []
     channels = variant.network.channels[0]
     if "convolutions" in variant.kernels:
-        from speedproof_accelerate.kernels.halving import convolve_doubling, convolve_halving_pair
-        from speedproof_accelerate.kernels.joins import join_channels, split_channels
-        from speedproof_accelerate.kernels.strided import convolve_strided_pair, convolve_transposed
-        from speedproof_accelerate.kernels.unstrided import convolve_keeping, convolve_unstrided, convolve_with_residual
+        from speedproof_accelerate.kernels.concat_channels import concat_channels, split_channels
+        from speedproof_accelerate.kernels.conv3d import conv3d, conv3d_and_input, conv3d_plus_input
+        from speedproof_accelerate.kernels.conv3d_strided import conv3d_strided_pair
+        from speedproof_accelerate.kernels.conv_transpose3d import conv_transpose3d_pair
 
-        full, half = HALVED_CHANNELS
+        def convolve_strided(full: int, half: int) -> tuple[Tensor, Tensor]:
+            x = volume(full).detach() if full == 1 else volume(full)  # an image needs no gradient
+            return conv3d_strided_pair(x, weights(half, full), weights(half, full))
+
+        def convolve_transposed(half: int, full: int) -> Tensor:
+            return conv_transpose3d_pair(volume(half), volume(half), weights(2 * half, full))
+
+        strided = set(filter(None, map(find_strided_channels, network.modules())))
         transposed = set(filter(None, map(find_transposed_channels, network.modules())))
         keeping = [cast(Any, unit).conv[0].conv for unit in network.modules() if keeps_input(unit)]
         inner = {one.in_channels for one in network.modules() if has_kernel(one) and one not in keeping}
-        tasks += [partial(lambda n: convolve_unstrided(volume(n), weights(n, n)), size) for size in inner]
+        tasks += [partial(lambda n: conv3d(volume(n), weights(n, n)), size) for size in inner]
         kept = {one.in_channels for one in keeping}
-        tasks += [partial(lambda n: convolve_keeping(volume(n), weights(n, n)), size) for size in kept]
-        tasks.append(lambda: split_channels(join_channels(volume(channels), volume(channels))))
-        for n, results in transposed:
-            operation = convolve_doubling if results == full else convolve_transposed
-            tasks.append(partial(lambda call, n, m: call(volume(n), volume(n), weights(2 * n, m)), operation, n, results))
-        if any(map(is_halving, network.modules())):
-            tasks.append(lambda: convolve_halving_pair(volume(full), weights(half, full), weights(half, full)))
-        tasks += [
-            lambda: convolve_with_residual(volume(2), weights(2, 2), torch.rand(2, device=device, requires_grad=True)),
-            lambda: convolve_strided_pair(volume(1).detach(), weights(channels, 1), weights(channels, 1)),
-        ]
+        tasks += [partial(lambda n: conv3d_and_input(volume(n), weights(n, n)), size) for size in kept]
+        tasks.append(lambda: split_channels(concat_channels(volume(channels), volume(channels))))
+        tasks += [partial(convolve_transposed, *found) for found in transposed]
+        tasks += [partial(convolve_strided, *found) for found in strided]
+        tasks.append(lambda: conv3d_plus_input(volume(2), weights(2, 2), torch.rand(2, device=device, requires_grad=True)))
     if "norm" in variant.kernels:
-        from speedproof_accelerate.kernels.norm import norm_activate
+        from speedproof_accelerate.kernels.batch_norm_prelu import batch_norm_prelu
 
         def norm(channels: int, others: int) -> Tensor:
             slope, bias = (torch.rand(length, device=device, requires_grad=True) for length in (1, channels))
             residual = (volume(channels), bias)[:others]
-            return norm_activate(volume(channels), nn.BatchNorm3d(channels).to(device), slope, bias, *residual)
+            return batch_norm_prelu(volume(channels), nn.BatchNorm3d(channels).to(device), slope, bias, *residual)
 
         # Few and many channels are summed by kernels of their own: the last norm's two, and as many as there are.
         # Alone, with a residual, and with a residual and its bias, they are applied by kernels of their own.
         widest = max(variant.network.channels)
         tasks += [partial(norm, 2, 0), partial(norm, widest, 1), partial(norm, widest, 2)]
     if "loss" in variant.kernels:
-        from speedproof_accelerate.kernels.loss import dice_cross_entropy
+        from speedproof_accelerate.kernels.dice_ce_loss import dice_ce_loss
 
-        tasks.append(lambda: dice_cross_entropy(volume(2), (volume(1) > 0.5).byte(), 1e-5, 1.0))
+        tasks.append(lambda: dice_ce_loss(volume(2), (volume(1) > 0.5).byte(), 1e-5, 1.0))
     if "adam" in variant.kernels:
-        from speedproof_accelerate.kernels.adam import Adam
+        from speedproof_accelerate.kernels.fused_adam import FusedAdam
 
         def update() -> Tensor:
             copies = WeightCopies(nn.Conv3d(1, 1, 3, device=device), kind)
             for pair in copies.pair_weights():
                 pair.leaf.grad = torch.zeros_like(pair.leaf)
-            optimizer = Adam(copies, 1e-3, (0.9, 0.999))
+            optimizer = FusedAdam(copies, 1e-3, (0.9, 0.999))
             if variant.precision == "fp16":  # only then is the loss scaled
                 optimizer.find_overflow(torch.zeros((), device=device))
             optimizer.step()
@@ -147,7 +147,7 @@ def list_kernel_tasks(variant: SpleenVariant, network: nn.Module, kind: torch.dt
 
         tasks.append(update)
     if "crops" in variant.kernels:
-        from speedproof_accelerate.kernels.crops import CROPS
+        from speedproof_accelerate.kernels.random_crop import CROPS
 
         def crop() -> Tensor:
             image = torch.rand((8, 8, 8), device=device).half()
@@ -162,10 +162,10 @@ def _list_kernels(tasks: list[Task], device: torch.device) -> list[Callable[[], 
     """Return what makes the kernels ready that the tasks and their gradients take."""
     if not tasks:
         return []
-    from speedproof_accelerate.kernels.compiling import note_kernels
+    from speedproof_accelerate.kernels.precompile import collect_kernels
 
     with torch.cuda.device(device):
-        return note_kernels(partial(_pass_both_ways, task) for task in tasks)
+        return collect_kernels(partial(_pass_both_ways, task) for task in tasks)
 
 
 def _on_device(call: Callable[[], object], device: torch.device) -> None:
@@ -210,14 +210,12 @@ def _double(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
 
 # In the places of our kernels something of the right shape: what is left of the network is the library's.
 _PASSING = Operations(
-    norm_activate=_pass_on,
-    convolve_strided_pair=_halve,
-    convolve_with_residual=lambda x, _weight, _bias: x,
-    convolve_transposed=_double,
-    convolve_unstrided=lambda x, weight: x * weight.sum().to(x.dtype),
-    convolve_keeping=lambda x, weight: (x * weight.sum().to(x.dtype), x),
-    convolve_halving_pair=_halve,
-    convolve_doubling=_double,
-    join_channels=reference.join_channels,
+    batch_norm_prelu=_pass_on,
+    conv3d_strided_pair=_halve,
+    conv3d_plus_input=lambda x, _weight, _bias: x,
+    conv_transpose3d_pair=_double,
+    conv3d=lambda x, weight: x * weight.sum().to(x.dtype),
+    conv3d_and_input=lambda x, weight: (x * weight.sum().to(x.dtype), x),
+    concat_channels=reference.concat_channels,
     split_channels=reference.split_channels,
 )

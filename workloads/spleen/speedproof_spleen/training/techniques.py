@@ -17,7 +17,7 @@ from speedproof_accelerate.optimizer import Optimizer, Scaler
 from speedproof_accelerate.resident import TORCH, Crops
 from speedproof_accelerate.step import GraphedStep, Precision, Step
 from speedproof_spleen import variant as config
-from speedproof_spleen.training.fused_network import Operations, fuse
+from speedproof_spleen.training.fused_network import FUSED_OPERATIONS, Operations, fuse
 
 
 def build_copies(variant: config.SpleenVariant, network: nn.Module, precision: Precision) -> WeightCopies | None:
@@ -31,7 +31,7 @@ def build_optimizer(variant: config.SpleenVariant, network: nn.Module, copies: W
     """Return the optimizer of the network's parameters, and of their copies, if there are any."""
     optimizer = variant.optimizer
     if copies is not None and isinstance(optimizer, config.Adam):
-        own: Optimizer = _import_kernels("adam").Adam(copies, optimizer.learning_rate, optimizer.betas)
+        own: Optimizer = _import_kernels("fused_adam").FusedAdam(copies, optimizer.learning_rate, optimizer.betas)
         return own
     capturable = variant.launch == "graphs" and next(network.parameters()).is_cuda
     if isinstance(optimizer, config.AdamW):
@@ -116,7 +116,7 @@ def image_precision(variant: config.SpleenVariant, device: torch.device) -> torc
 def choose_crops(variant: config.SpleenVariant, device: torch.device) -> Crops:
     """Return who draws and takes patches of resident volumes: our kernels if the variant names them; without a GPU, torch."""
     if "crops" in variant.kernels and device.type == "cuda":
-        return cast(Crops, _import_kernels("crops").CROPS)
+        return cast(Crops, _import_kernels("random_crop").CROPS)
     return TORCH
 
 
@@ -126,9 +126,9 @@ def build_objective(
     """Return the function of (images, labels) whose value training lowers."""
     settings = variant.loss
     if "loss" in variant.kernels and device.type == "cuda" and isinstance(settings, config.DiceCELoss):
-        dice_cross_entropy = _import_kernels("loss").dice_cross_entropy
+        dice_ce_loss = _import_kernels("dice_ce_loss").dice_ce_loss
         smooth, weight = settings.smooth, settings.weight
-        return lambda images, labels: dice_cross_entropy(network(images), labels, smooth, weight)
+        return lambda images, labels: dice_ce_loss(network(images), labels, smooth, weight)
     return lambda images, labels: loss(network(images), labels)
 
 
@@ -145,7 +145,7 @@ def build_step(
 
 
 def _find_operations(device: torch.device) -> Operations:
-    names = ("norm", "strided", "unstrided", "halving", "joins") if device.type == "cuda" else ("reference",)
+    names = FUSED_OPERATIONS if device.type == "cuda" else ("reference",)
     return Operations.of(*map(_import_kernels, names))
 
 

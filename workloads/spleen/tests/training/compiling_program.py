@@ -69,7 +69,7 @@ def count_compiled(calls):
 
 triton.runtime.driver.set_active(Driver())
 
-from speedproof_accelerate.kernels.compiling import note_kernels  # noqa: E402
+from speedproof_accelerate.kernels.precompile import collect_kernels  # noqa: E402
 from speedproof_spleen.segmentation.unet import ResidualUNet  # noqa: E402
 from speedproof_spleen.training import rehearsal  # noqa: E402
 from speedproof_spleen.variant import SpleenVariant  # noqa: E402
@@ -77,7 +77,7 @@ from speedproof_spleen.variant import SpleenVariant  # noqa: E402
 variant = SpleenVariant.model_validate_json(sys.argv[1])
 tasks = rehearsal.list_kernel_tasks(variant, ResidualUNet(1, 2, variant.network.channels), torch.float16, torch.device("cpu"))
 calls = [partial(rehearsal._pass_both_ways, task) for task in tasks]
-noted = note_kernels(calls)
+noted = collect_kernels(calls)
 if "keys" in sys.argv:
     functions = [one.args[0] for one in noted]
     print(json.dumps({one.__name__: one.cache_key for one in (reversed(functions) if "reversed" in sys.argv else functions)}))

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from speedproof_accelerate.kernels.strided_implementations import IMPLEMENTATIONS
 from speedproof_spleen.config import load_config
-from speedproof_spleen.training.fused_network import Operations
+from speedproof_spleen.training.fused_network import FUSED_OPERATIONS, Operations
 from tests.support import require
 from workloads.spleen.tests.training.kernel_checks import references
 
@@ -71,11 +72,11 @@ def compiled(request):
 def modules():
     """The modules of kernels: imported only where Triton is there."""
     require("triton", find_spec("triton") is not None, "triton is not installed")
-    names = ("norm", "strided", "runs", "unstrided", "halving", "joins", "layouts", "loss", "crops")
+    names = (*FUSED_OPERATIONS, *(one.module for one in IMPLEMENTATIONS), "weight_matrices", "dice_ce_loss", "random_crop")
     found = SimpleNamespace(**{name: import_module(f"speedproof_accelerate.kernels.{name}") for name in names})
     if not torch.cuda.is_available():  # interpreted, programs cost more than what they compute: fewer and larger ones
-        found.layouts._SPREAD, found.layouts._SUMMED, found.layouts._GATHERED = 8192, 8192, 1024
-        found.norm._SLOTS = 16
+        found.weight_matrices._SPREAD, found.weight_matrices._SUMMED, found.weight_matrices._GATHERED = 8192, 8192, 1024
+        found.batch_norm_prelu._SLOTS = 16
         patch_language_once()
     return found
 
@@ -131,7 +132,7 @@ def remember_types():
 
 @pytest.fixture(scope="module")
 def kernels(modules):
-    return Operations.of(modules.norm, modules.strided, modules.unstrided, modules.halving, modules.joins)
+    return Operations.of(*(getattr(modules, name) for name in FUSED_OPERATIONS))
 
 
 @pytest.fixture(params=["references", "kernels"])

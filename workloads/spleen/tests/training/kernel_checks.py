@@ -40,15 +40,15 @@ few = settings(max_examples=5)  # interpreted, a kernel takes a tenth of a secon
 
 references = Operations.of(reference)
 
-CONVOLUTIONS = [
-    "convolve_strided_pair",
-    "convolve_with_residual",
-    "convolve_transposed",
-    "convolve_unstrided",
-    "convolve_keeping",
-    "convolve_halving_pair",
-    "convolve_doubling",
-]
+CONVOLUTIONS = {  # cases, and the operation of each
+    "conv3d": "conv3d",
+    "conv3d_and_input": "conv3d_and_input",
+    "conv3d_plus_input": "conv3d_plus_input",
+    "conv3d_strided": "conv3d_strided_pair",
+    "conv3d_strided_wide": "conv3d_strided_pair",
+    "conv_transpose3d": "conv_transpose3d_pair",
+    "conv_transpose3d_wide": "conv_transpose3d_pair",
+}
 
 
 def draw(*shape, kind=torch.float32):
@@ -98,30 +98,30 @@ def assert_close(found, expected, tolerance=FP32):
 def assert_convolves_as_its_reference(
     kernels, name, volumes, parameters, kind=torch.float32, tolerance=FP32, without=(), parameter_kind=torch.float32
 ):
-    found = results_of(getattr(kernels, name), volumes, parameters, kind, without, parameter_kind)
-    expected = results_of(getattr(references, name), volumes, parameters, None, without)
+    found = results_of(getattr(kernels, CONVOLUTIONS[name]), volumes, parameters, kind, without, parameter_kind)
+    expected = results_of(getattr(references, CONVOLUTIONS[name]), volumes, parameters, None, without)
     assert {one.dtype for one in found[: -len(parameters)]} == {kind}
     assert {one.dtype for one in found[-len(parameters) :]} == {parameter_kind}
     assert_close(found, expected, tolerance)
 
 
 def convolution_inputs(name, shape=SHAPE, channels=16, images=1, kind=torch.float32):
-    """Return volumes, weights, and the numbers of the inputs without a gradient, of each operation but the norm.
+    """Return volumes, weights, and the numbers of the inputs without a gradient, of each case of a convolution.
 
-    Of what halves and doubles the resolution between many channels, these are always as many.
+    The wide ones always have 16 channels at full resolution and 32 in each volume at half of it.
     """
     items, *sides = shape
     halves = [side // 2 for side in sides]
-    if name == "convolve_strided_pair":
+    if name == "conv3d_strided":
         weights = [draw(channels, images, 3, 3, 3, kind=kind) for _ in range(2)]
         return [draw(items, images, *sides, kind=kind)], weights, (0,)
-    if name == "convolve_with_residual":
+    if name == "conv3d_plus_input":
         return [draw(items, 2, *sides, kind=kind)], [draw(2, 2, 3, 3, 3, kind=kind), draw(2)], ()
-    if name == "convolve_transposed":
+    if name == "conv_transpose3d":
         return [draw(items, channels, *halves, kind=kind) for _ in range(2)], [draw(2 * channels, 2, 3, 3, 3, kind=kind)], ()
-    if name == "convolve_halving_pair":
+    if name == "conv3d_strided_wide":
         return [draw(items, 16, *sides, kind=kind)], [draw(32, 16, 3, 3, 3, kind=kind) for _ in range(2)], ()
-    if name == "convolve_doubling":
+    if name == "conv_transpose3d_wide":
         return [draw(items, 32, *halves, kind=kind) for _ in range(2)], [draw(64, 16, 3, 3, 3, kind=kind)], ()
     return [draw(items, channels, *sides, kind=kind)], [draw(channels, channels, 3, 3, 3, kind=kind)], ()
 
@@ -145,7 +145,7 @@ def norm_results(operations, x, norm, values, kind=None, training=True):
         x, slope, conv_bias = on_device(x, kind), on_device(slope), on_device(conv_bias)
         residual = [on_device(one, kind if one.dim() == 5 else torch.float32) for one in residual]
     needed = [one.clone().requires_grad_() for one in (x, slope, *residual)]
-    out = operations.norm_activate(needed[0], norm, needed[1], conv_bias, *needed[2:])
+    out = operations.batch_norm_prelu(needed[0], norm, needed[1], conv_bias, *needed[2:])
     if not training:
         return [out]
     return [*differentiate((out,), [*needed, norm.weight, norm.bias]), norm.running_mean, norm.running_var]

@@ -9,7 +9,7 @@ from speedproof_accelerate.optimizer import Scaler
 from workloads.spleen.tests.training.kernel_checks import DEVICE, assert_close
 
 triton = pytest.importorskip("triton")
-from speedproof_accelerate.kernels.adam import Adam  # noqa: E402
+from speedproof_accelerate.kernels.fused_adam import FusedAdam  # noqa: E402
 
 RATE, BETAS = 0.01, (0.9, 0.95)
 
@@ -25,7 +25,7 @@ def build_pair(half):
     """Return a network with its copies and our Adam, and the same network with torch's."""
     network, other = build(), build()
     copies = WeightCopies(network, half)
-    return network, copies, Adam(copies, RATE, BETAS), other, torch.optim.Adam(other.parameters(), RATE, BETAS)
+    return network, copies, FusedAdam(copies, RATE, BETAS), other, torch.optim.Adam(other.parameters(), RATE, BETAS)
 
 
 def give_gradients(copies, other, factor=1.0):
@@ -116,7 +116,7 @@ def test_a_training_goes_on_from_a_saved_state():
     saved = network.state_dict(), ours.state_dict()
     second = build(seed=1)
     copies = WeightCopies(second, torch.float16)
-    continued = Adam(copies, 1.0, BETAS)
+    continued = FusedAdam(copies, 1.0, BETAS)
     second.load_state_dict(saved[0])
     continued.load_state_dict(saved[1])
     give_gradients(copies, other)

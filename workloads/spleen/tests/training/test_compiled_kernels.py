@@ -26,66 +26,72 @@ def kernels(half):
     Of turbo's network, and of the fewest channels allowed; then those that other networks take. `half`: which half precision
     volumes have.
     """
-    from speedproof_accelerate.kernels import adam, crops, halving, joins, layouts, loss, norm, runs, strided, unstrided
+    from speedproof_accelerate.kernels import batch_norm_prelu as norm
+    from speedproof_accelerate.kernels import concat_channels as concat
+    from speedproof_accelerate.kernels import conv3d, dice_ce_loss, fused_adam, random_crop
+    from speedproof_accelerate.kernels import conv3d_strided_generic as generic
+    from speedproof_accelerate.kernels import conv3d_strided_vectorized as vectorized
+    from speedproof_accelerate.kernels import conv3d_strided_wide as wide
+    from speedproof_accelerate.kernels import weight_matrices as matrices
 
     yield from kernels_of_others(half)
 
-    tile = {"ACROSS": strided._ACROSS, "DEEP": strided._DEEP}
+    tile = {"ACROSS": generic._ACROSS, "DEEP": generic._DEEP}
     sides = dict.fromkeys(("X", "Y", "Z", "HX", "HY", "HZ", "planes"), NUMBER)
     tensors = dict.fromkeys(("first", "second", "weights", "out"), half) | {"pairs": "*i32", "partial": SINGLE} | sides
     for channels, results in ((1, 32), (2, 32), (1, 16), (2, 16)):
         constants = tile | {"C": channels, "RESULTS": results}
-        yield strided.conv_windows_times_weights, tensors, constants, {}
-        yield strided.conv_windows_times_results, tensors, constants, {"num_stages": 3 - channels}
+        yield generic.conv_windows_times_weights, tensors, constants, {}
+        yield generic.conv_windows_times_results, tensors, constants, {"num_stages": 3 - channels}
     for channels in (16, 32):
-        yield strided.conv_neighbours_times_weights, tensors, tile | {"CHANNELS": channels, "C": 2}, {}
+        yield generic.conv_neighbours_times_weights, tensors, tile | {"CHANNELS": channels, "C": 2}, {}
 
     tensors = dict.fromkeys(("x", "gradient", "weights", "residual", "out"), half) | dict.fromkeys(("bias", "partial"), SINGLE)
     tensors |= dict.fromkeys(("X", "Y", "row", "planes"), NUMBER)
-    tile = {"BLOCK": unstrided._CELLS, "WARPS": unstrided._WARPS}
+    tile = {"BLOCK": conv3d._CELLS, "WARPS": conv3d._WARPS}
     for residual, biases, halo in ((False, 0, 16), (False, 0, 32), (True, 2, 16), (True, 0, 16), (True, 0, 32)):
         constants = tile | {"RESIDUAL": residual, "BIASES": biases, "HALO": halo}
-        options = {"num_warps": unstrided._WARPS, "num_stages": 1}
-        yield unstrided.conv_windows_to_cells, tensors, constants, options
+        options = {"num_warps": conv3d._WARPS, "num_stages": 1}
+        yield conv3d.conv_windows_to_cells, tensors, constants, options
     for bias, halo, width in ((False, 16, 64), (True, 16, 64), (False, 32, 128)):
-        constants = {"BIAS": bias, "HALO": halo, "WIDTH": width, "BLOCK": unstrided._SUMMED_CELLS, "STAGES": unstrided._STAGES}
-        yield unstrided.conv_windows_times_cells, tensors, constants, {"num_warps": width // 16, "maxnreg": 255}
+        constants = {"BIAS": bias, "HALO": halo, "WIDTH": width, "BLOCK": conv3d._SUMMED_CELLS, "STAGES": conv3d._STAGES}
+        yield conv3d.conv_windows_times_cells, tensors, constants, {"num_warps": width // 16, "maxnreg": 255}
 
     tensors = dict.fromkeys(("full", "first", "second", "weights"), half) | {"partial": SINGLE}
     tensors |= dict.fromkeys(("X", "Y", "row", "planes"), NUMBER)
-    for kernel in (halving.conv_halve, halving.conv_double):
-        options = {"num_warps": halving._WARPS, "num_stages": 1, "maxnreg": halving._REGISTERS}
-        yield kernel, tensors, {"BLOCK": halving._CELLS, "WARPS": halving._WARPS}, options
-    constants = {"BLOCK": halving._SUMMED_CELLS, "STAGES": halving._SUMMED_STAGES}
-    options = {"num_warps": halving._SUMMED_WARPS, "maxnreg": halving._SUMMED_REGISTERS}
-    yield halving.conv_halve_weights, tensors, constants, options
+    for kernel in (wide.conv_halve, wide.conv_double):
+        options = {"num_warps": wide._WARPS, "num_stages": 1, "maxnreg": wide._REGISTERS}
+        yield kernel, tensors, {"BLOCK": wide._CELLS, "WARPS": wide._WARPS}, options
+    constants = {"BLOCK": wide._SUMMED_CELLS, "STAGES": wide._SUMMED_STAGES}
+    options = {"num_warps": wide._SUMMED_WARPS, "maxnreg": wide._SUMMED_REGISTERS}
+    yield wide.conv_halve_weights, tensors, constants, options
 
-    shape = {"BLOCK": runs._CELLS, "WARPS": runs._WARPS}
+    shape = {"BLOCK": vectorized._CELLS, "WARPS": vectorized._WARPS}
     for channels in (1, 2):
-        parts = {"C": channels, "PARTS": runs._count_parts(channels)}
-        options = {"num_warps": runs._WARPS, "num_stages": 1, "maxnreg": runs._BESIDE[channels][1]}
-        yield runs.conv_runs_halve, tensors, shape | parts, options
-        constants = parts | {"BLOCK": runs._SUMMED_CELLS, "STAGES": runs._SUMMED_STAGES}
-        options = {"num_warps": runs._SUMMED_WARPS, "maxnreg": runs._SUMMED_REGISTERS}
-        yield runs.conv_runs_weights, tensors, constants, options
-    options = {"num_warps": runs._WARPS, "num_stages": 1, "maxnreg": runs._DOUBLED_REGISTERS}
-    yield runs.conv_runs_double, tensors, shape, options
+        parts = {"C": channels, "PARTS": vectorized._count_parts(channels)}
+        options = {"num_warps": vectorized._WARPS, "num_stages": 1, "maxnreg": vectorized._BESIDE[channels][1]}
+        yield vectorized.conv_runs_halve, tensors, shape | parts, options
+        constants = parts | {"BLOCK": vectorized._SUMMED_CELLS, "STAGES": vectorized._SUMMED_STAGES}
+        options = {"num_warps": vectorized._SUMMED_WARPS, "maxnreg": vectorized._SUMMED_REGISTERS}
+        yield vectorized.conv_runs_weights, tensors, constants, options
+    options = {"num_warps": vectorized._WARPS, "num_stages": 1, "maxnreg": vectorized._DOUBLED_REGISTERS}
+    yield vectorized.conv_runs_double, tensors, shape, options
 
     tensors = dict.fromkeys(("first", "second", "both"), half) | dict.fromkeys(("chunks", "channels"), NUMBER)
     for flag in (False, True):
-        yield joins.channels_move, tensors, {"JOIN": flag, "CHUNK": joins._CHUNK, "BLOCK": joins._CHUNKS}, {}
+        yield concat.channels_move, tensors, {"JOIN": flag, "CHUNK": concat._CHUNK, "BLOCK": concat._CHUNKS}, {}
 
     tensors = dict.fromkeys(("places", "sources", "targets"), "*i32") | {"partial": SINGLE, "out": half}
     tensors |= dict.fromkeys(("count", "total", "length", "programs", "shares", "pitch"), NUMBER)
     tensors["sums"] = SINGLE
-    constants = {"BLOCK": layouts._SUMMED, "MATRICES": layouts._MATRICES}
-    yield layouts.weights_sum, tensors, constants, {"num_warps": layouts._WARPS, "maxnreg": layouts._REGISTERS}
+    constants = {"BLOCK": matrices._SUMMED, "MATRICES": matrices._MATRICES}
+    yield matrices.weights_sum, tensors, constants, {"num_warps": matrices._WARPS, "maxnreg": matrices._REGISTERS}
     for weights in (SINGLE, half):
         types = tensors | {"first": weights, "second": weights}
-        yield layouts.weights_spread, types, {"BLOCK": layouts._SPREAD}, {}
+        yield matrices.weights_spread, types, {"BLOCK": matrices._SPREAD}, {}
         for sums in (1, 2, 4, 16):  # of strided convolutions, and of others of 16, 8 and 2 channels
-            constants = {"SUMS": sums, "BLOCK": layouts._GATHERED, "SHARES": layouts._SHARES}
-            yield layouts.weights_gather, types, constants, {"num_warps": 1}
+            constants = {"SUMS": sums, "BLOCK": matrices._GATHERED, "SHARES": matrices._SHARES}
+            yield matrices.weights_gather, types, constants, {"num_warps": 1}
 
     width = {"WIDTH": norm._WIDTH}
     numbers = dict.fromkeys(("rows", "rows_each", "programs", "channels", "columns_each", "columns", "voxels"), NUMBER)
@@ -106,32 +112,38 @@ def kernels(half):
 
     tensors = {"pairs": "*i32", "labels": "*u8", "below": "*i32", "like": half}
     tensors |= dict.fromkeys(("partial", "lost", "factors", "above"), SINGLE) | {"programs": NUMBER, "voxels": NUMBER}
-    for kernel in (loss.dice_ce_sum_terms, loss.dice_ce_pass_gradient):
-        yield kernel, tensors, {"BLOCK": loss._BLOCK}, {}
+    for kernel in (dice_ce_loss.dice_ce_sum_terms, dice_ce_loss.dice_ce_pass_gradient):
+        yield kernel, tensors, {"BLOCK": dice_ce_loss._BLOCK}, {}
     numbers = {"smooth": "fp32", "weight": "fp32"}
     for count in (NUMBER, "i64"):  # from 2³¹ voxels on
         finished = tensors | numbers | {"voxels": count}
-        yield loss.dice_ce_finish, finished, {"PARTS": loss._PARTS}, {"num_warps": loss._WARPS}
+        yield dice_ce_loss.dice_ce_finish, finished, {"PARTS": dice_ce_loss._PARTS}, {"num_warps": dice_ce_loss._WARPS}
 
     tensors = {"table": "*i64", "places": "*i32", "like": half, "epsilon": "fp32"}
     tensors |= dict.fromkeys(("rate", "scale", "overflow"), SINGLE) | dict.fromkeys(("powers", "betas"), "*fp64")
-    yield adam.adam_count, tensors, {}, {"num_warps": 1}
-    for kernel in (adam.adam_find_overflow, adam.adam_update):
-        yield kernel, tensors, {"COLUMNS": adam._COLUMNS, "BLOCK": adam._BLOCK}, {"num_warps": adam._WARPS}
+    yield fused_adam.adam_count, tensors, {}, {"num_warps": 1}
+    for kernel in (fused_adam.adam_find_overflow, fused_adam.adam_update):
+        yield kernel, tensors, {"COLUMNS": fused_adam._COLUMNS, "BLOCK": fused_adam._BLOCK}, {"num_warps": fused_adam._WARPS}
 
     tensors = {"images": "*fp16", "labels": "*u8", "labels_out": "*u8", "across": NUMBER, "deep": NUMBER}
     tensors |= dict.fromkeys(("starts", "shapes", "chosen", "corners"), "*i64")
     placed = dict.fromkeys(("chosen", "counts", "firsts", "shapes", "corners"), "*i64")
     placed |= {"chances": "*fp64", "candidates": "*i32"} | dict.fromkeys(("patches", "volumes", "SX", "SY", "SZ"), NUMBER)
-    yield crops.crop_place_patches, placed, {"BLOCK": crops._PATCHES}, {}
+    yield random_crop.crop_place_patches, placed, {"BLOCK": random_crop._PATCHES}, {}
     for precision in ("*fp16", SINGLE):
-        constants = {"ROWS": crops._ROWS, "WIDTH": crops._WIDTH}
-        yield crops.crop_patches, tensors | {"out": precision}, constants, {"num_warps": crops._WARPS}
+        constants = {"ROWS": random_crop._ROWS, "WIDTH": random_crop._WIDTH}
+        yield random_crop.crop_patches, tensors | {"out": precision}, constants, {"num_warps": random_crop._WARPS}
 
 
 def kernels_of_others(half):
     """Yield the same of norms of any shape, of enlargements and of the loss of regions."""
-    from speedproof_accelerate.kernels import group_norm, normalising, pointwise, region_loss, upsampling
+    from speedproof_accelerate.kernels import (
+        dice_focal_loss,
+        group_norm,
+        normalize_intensity,
+        pointwise_conv,
+        trilinear_upsample,
+    )
 
     tensors = dict.fromkeys(("x", "residual", "gradient", "beside", "out", "logits", "below"), half) | {"labels": "*u8"}
     singles = ("weight", "bias", "left_out", "running_mean", "running_variance", "folded", "partial", "slope", "sums", "passed")
@@ -148,27 +160,27 @@ def kernels_of_others(half):
         yield group_norm.group_norm_apply, types, tile | {"SLOPES": 1}, {}
         yield group_norm.group_norm_sum_gradients, types, summed | {"SLOPES": 2}, {}
         yield group_norm.group_norm_pass_gradient, types, tile | {"BESIDE": bool(few), "SLOPES": 0}, {}
-        enlarged = {"FEW": few, "WIDTH": width, "BLOCK": upsampling._TILE // width}
-        yield upsampling.upsample_enlarge, types, enlarged, {}
-        yield upsampling.upsample_pass_gradient, types, enlarged, {}
+        enlarged = {"FEW": few, "WIDTH": width, "BLOCK": trilinear_upsample._TILE // width}
+        yield trilinear_upsample.upsample_enlarge, types, enlarged, {}
+        yield trilinear_upsample.upsample_pass_gradient, types, enlarged, {}
     for group, flag in ((1, True), (4, False)):
         merged = {"AFFINE": True, "GROUP": group, "PARTS": group_norm._FINISHED // group}
         yield group_norm.group_norm_finish_statistics, types, merged | {"RUNNING": flag, "LEFT_OUT": flag}, {}
         yield group_norm.group_norm_finish_gradients, types, merged | {"SLOPES": int(flag)}, {}
     for results, rows in ((1, 1), (3, 4)):
         shape = {"RESULTS": results, "ROWS": rows, "WIDTH": 16}
-        block = pointwise._TILE // (rows * 16)
-        yield pointwise.pointwise_apply, types, shape | {"BIAS": True, "BLOCK": block}, {}
-        block = pointwise._SUMMED_TILE // (rows * 16)
-        yield pointwise.pointwise_pass_gradient, types, shape | {"PASS": True, "BLOCK": block}, {}
+        block = pointwise_conv._TILE // (rows * 16)
+        yield pointwise_conv.pointwise_apply, types, shape | {"BIAS": True, "BLOCK": block}, {}
+        block = pointwise_conv._SUMMED_TILE // (rows * 16)
+        yield pointwise_conv.pointwise_pass_gradient, types, shape | {"PASS": True, "BLOCK": block}, {}
     placed = types | dict.fromkeys(("start", "of_channel", "of_x", "of_y", "of_z"), NUMBER) | {"offset": "fp32"}
     placed |= dict.fromkeys(("means", "factors"), SINGLE) | {"volume": half}
-    shape = {"CHANNELS": 4, "ROWS": 4, "BLOCK": normalising._TILE // 4}
+    shape = {"CHANNELS": 4, "ROWS": 4, "BLOCK": normalize_intensity._TILE // 4}
     for squares in (False, True):
-        yield normalising.crop_sum, placed, shape | {"SQUARES": squares}, {}
-    yield normalising.crop_normalise, placed, shape, {}
-    for kernel in (region_loss.regions_sum_terms, region_loss.regions_pass_gradient):
-        yield kernel, types, {"BLOCK": region_loss._BLOCK, "WIDTH": 4}, {}
+        yield normalize_intensity.crop_sum, placed, shape | {"SQUARES": squares}, {}
+    yield normalize_intensity.crop_normalise, placed, shape, {}
+    for kernel in (dice_focal_loss.regions_sum_terms, dice_focal_loss.regions_pass_gradient):
+        yield kernel, types, {"BLOCK": dice_focal_loss._BLOCK, "WIDTH": 4}, {}
 
 
 def compile_all(capability, half):
@@ -177,9 +189,9 @@ def compile_all(capability, half):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource, compile
 
-    from speedproof_accelerate.kernels import launching
+    from speedproof_accelerate.kernels import launch
 
-    launching._FOLLOWS = triton.language.constexpr(capability >= 90)
+    launch._OVERLAPS = triton.language.constexpr(capability >= 90)
     for kernel, types, constants, options in kernels(half):
         names = kernel.arg_names
         signature = {name: "constexpr" if name in constants else types[name] for name in names}

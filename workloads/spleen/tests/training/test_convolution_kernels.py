@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speedproof_accelerate.kernels.strided_implementations import choose_strided, choose_transposed
 from workloads.spleen.tests.training.kernel_checks import (
     CONVOLUTIONS,
     DEVICE,
@@ -39,7 +40,7 @@ def test_a_convolution_is_its_reference(kernels, name, kind, parameter_kind):
 
 @few
 @given(
-    st.sampled_from(["convolve_strided_pair", "convolve_transposed", "convolve_halving_pair", "convolve_doubling"]),
+    st.sampled_from(["conv3d_strided", "conv_transpose3d", "conv3d_strided_wide", "conv_transpose3d_wide"]),
     st.tuples(st.integers(1, 3), *[st.integers(1, 5).map(lambda half: 2 * half)] * 3),
     st.sampled_from([8, 16, 32]),
     st.sampled_from([1, 2]),
@@ -52,7 +53,7 @@ def test_a_convolution_is_its_reference_for_any_even_sides(kernels, name, shape,
 
 @few
 @given(
-    st.sampled_from(["convolve_with_residual", "convolve_unstrided", "convolve_keeping"]),
+    st.sampled_from(["conv3d_plus_input", "conv3d", "conv3d_and_input"]),
     st.tuples(st.integers(1, 3), *[st.integers(1, 5)] * 2, st.integers(1, 20)),
     st.sampled_from([8, 16, 32]),
 )
@@ -80,7 +81,7 @@ def test_any_layout_of_weights_serves_and_dense_ones_have_gradients_in_it(kernel
     for layout, lay_out in {"as they are": lambda weight, _: weight, **WEIGHT_LAYOUTS}.items():
         lying = [lay_out(on_device(one), number) if one.dim() == 5 else on_device(one) for number, one in enumerate(parameters)]
         needed = [one.detach().requires_grad_() for one in lying]
-        out = getattr(kernels, name)(*volumes, *needed)
+        out = getattr(kernels, CONVOLUTIONS[name])(*volumes, *needed)
         results[layout] = differentiate(out if isinstance(out, tuple) else (out,), needed)
         assert all(torch.equal(one, other) for one, other in zip(results[layout], results["as they are"], strict=True)), layout
         if layout == "channels last":
@@ -96,7 +97,7 @@ def test_gradients_of_weights_whose_channels_come_last_are_kept_without_a_copy(k
     made = []
     for one in needed:
         one.register_hook(lambda gradient: made.append(gradient.data_ptr()))
-    out = getattr(kernels, name)(*(on_device(one, torch.float16) for one in volumes), *needed)
+    out = getattr(kernels, CONVOLUTIONS[name])(*(on_device(one, torch.float16) for one in volumes), *needed)
     sum(one.sum() for one in (out if isinstance(out, tuple) else (out,))).backward()
     assert sorted(made) == sorted(one.grad.data_ptr() for one in needed)
 
@@ -112,7 +113,7 @@ def test_a_bright_voxel_gives_the_mirrored_weights_worked_out_by_hand(kernels):
     volume[0, 1, 2, 3, 0] = 1  # at the side of z: what would lie outside is cut off
     expected = bias.view(1, 2, 1, 1, 1) + volume
     expected[0, :, 1:4, 2:5, 0:2] += weights[:, 1].flip(1, 2, 3)[..., 1:]
-    found = kernels.convolve_with_residual(on_device(volume), weights.to(DEVICE), bias.to(DEVICE))
+    found = kernels.conv3d_plus_input(on_device(volume), weights.to(DEVICE), bias.to(DEVICE))
     assert torch.equal(found.cpu(), expected)
 
 
@@ -124,7 +125,7 @@ def test_a_bright_voxel_of_images_gives_every_other_weight(kernels):
     images[0, 0, 2, 3, 3] = 1
     expected = torch.zeros(1, 16, 4, 3, 5)
     expected[0, :, 1, 1:3, 1:3] = first[:, 0, 1].flip(1, 2)[:, ::2, ::2]
-    found = kernels.convolve_strided_pair(on_device(images), first.to(DEVICE), second.to(DEVICE))
+    found = kernels.conv3d_strided_pair(on_device(images), first.to(DEVICE), second.to(DEVICE))
     assert [torch.equal(one.cpu(), other) for one, other in zip(found, (expected, -expected), strict=True)] == [True, True]
 
 
@@ -137,7 +138,7 @@ def test_a_bright_cell_gives_the_weights_themselves_where_a_convolution_is_trans
     expected = torch.zeros(1, 2, 4, 6, 4)
     expected[0, :, 0:2, 1:4, 1:4] += weights[5, :, 1:]
     expected[0, :, 1:4, 3:6, 0:2] += weights[16 + 3, ..., 1:]
-    found = kernels.convolve_transposed(on_device(first), on_device(second), weights.to(DEVICE))
+    found = kernels.conv_transpose3d_pair(on_device(first), on_device(second), weights.to(DEVICE))
     assert torch.equal(found.cpu(), expected)
 
 
@@ -148,7 +149,7 @@ def test_a_bright_voxel_is_halved_to_the_mirrored_weights_worked_out_by_hand(ker
     x[0, 7, 2, 3, 1] = 1
     expected = torch.zeros(1, 32, 4, 3, 2)
     expected[0, :, 1, 1:3, 0:2] = first[:, 7, 1].flip(1, 2)[:, ::2, ::2]
-    found = kernels.convolve_halving_pair(on_device(x), first.to(DEVICE), second.to(DEVICE))
+    found = kernels.conv3d_strided_pair(on_device(x), first.to(DEVICE), second.to(DEVICE))
     assert [torch.equal(one.cpu(), other) for one, other in zip(found, (expected, -expected), strict=True)] == [True, True]
 
 
@@ -161,21 +162,19 @@ def test_a_bright_cell_is_doubled_to_the_weights_themselves(kernels):
     expected = torch.zeros(1, 16, 4, 6, 4)
     expected[0, :, 0:2, 1:4, 1:4] += weights[5, :, 1:]
     expected[0, :, 1:4, 3:6, 0:2] += weights[32 + 3, ..., 1:]
-    found = kernels.convolve_doubling(on_device(first), on_device(second), weights.to(DEVICE))
+    found = kernels.conv_transpose3d_pair(on_device(first), on_device(second), weights.to(DEVICE))
     assert torch.equal(found.cpu(), expected)
 
 
 def test_planes_of_several_tiles_are_halved_and_doubled(kernels):
     """More cells than a program takes at once, and a last tile beyond the plane's end: 11 · 13 cells in tiles of 64 and 32."""
     torch.manual_seed(0)
-    for name in ("convolve_halving_pair", "convolve_doubling"):
+    for name in ("conv3d_strided_wide", "conv_transpose3d_wide"):
         volumes, parameters, _ = convolution_inputs(name, (1, 4, 22, 26))
         assert_convolves_as_its_reference(kernels, name, volumes, parameters)
 
 
-@pytest.mark.parametrize(
-    ("name", "images"), [("convolve_strided_pair", 1), ("convolve_strided_pair", 2), ("convolve_transposed", 2)]
-)
+@pytest.mark.parametrize(("name", "images"), [("conv3d_strided", 1), ("conv3d_strided", 2), ("conv_transpose3d", 2)])
 def test_planes_of_several_tiles_of_runs_are_convolved(kernels, name, images):
     """The same of 22 rows of 13 voxels, which are three runs of four and a single one, or six of two and a single one."""
     torch.manual_seed(0)
@@ -186,65 +185,88 @@ def test_planes_of_several_tiles_of_runs_are_convolved(kernels, name, images):
 def test_two_volumes_of_sixteen_channels_become_a_single_one(kernels):
     """The kernels of runs make two channels of them, those of cells of either number."""
     torch.manual_seed(0)
-    volumes, (weights,), without = convolution_inputs("convolve_transposed")
-    assert_convolves_as_its_reference(kernels, "convolve_transposed", volumes, [weights[:, :1].contiguous()], without=without)
+    volumes, (weights,), without = convolution_inputs("conv_transpose3d")
+    assert_convolves_as_its_reference(kernels, "conv_transpose3d", volumes, [weights[:, :1].contiguous()], without=without)
 
 
 def test_the_gradient_of_one_result_is_the_weights_it_was_made_of(kernels):
     weights = weights_of_whole_numbers(16, 16)
     x = on_device(torch.zeros(1, 16, 4, 5, 6)).requires_grad_()
-    kernels.convolve_unstrided(x, weights.to(DEVICE))[0, 3, 1, 2, 3].backward()
+    kernels.conv3d(x, weights.to(DEVICE))[0, 3, 1, 2, 3].backward()
     expected = torch.zeros(1, 16, 4, 5, 6)
     expected[0, :, 0:3, 1:4, 2:5] = weights[3]
     assert torch.equal(x.grad.cpu(), expected)
 
 
-@pytest.mark.parametrize("name", ["convolve_strided_pair", "convolve_halving_pair"])
+@pytest.mark.parametrize("name", ["conv3d_strided", "conv3d_strided_wide"])
 @pytest.mark.parametrize("sides", [(5, 4, 4), (4, 5, 4), (4, 4, 5)])
 def test_a_volume_that_makes_no_whole_cells_is_refused(kernels, name, sides):
     volumes, parameters, _ = convolution_inputs(name, (1, *sides))
     with pytest.raises(ValueError, match="{} × {} × {} voxels does not divide into cells".format(*sides)):
-        getattr(kernels, name)(*map(on_device, volumes + parameters))
+        getattr(kernels, CONVOLUTIONS[name])(*map(on_device, volumes + parameters))
 
 
 @pytest.mark.parametrize(
-    ("second", "weights"),
-    [((1, 16, 6, 4, 4), (32, 2)), ((1, 8, 5, 4, 4), (24, 2)), ((1, 16, 5, 4, 4), (48, 2)), ((1, 16, 5, 4, 4), (32, 3))],
+    ("first", "second", "weights"),
+    [
+        ((16, 5), (16, 6), (32, 2)),
+        ((16, 5), (8, 5), (24, 2)),
+        ((16, 5), (16, 5), (48, 2)),
+        ((32, 5), (32, 6), (64, 16)),
+        ((32, 5), (32, 5), (32, 16)),
+    ],
     ids=str,
 )
-def test_volumes_that_do_not_go_with_each_other_or_the_weights_are_not_transposed(kernels, second, weights):
+def test_volumes_that_do_not_fit_each_other_or_the_weights_are_not_transposed(kernels, first, second, weights):
     """A side of 5, halved and doubled again, is one of 6: what a concatenation would refuse."""
-    inputs = [torch.zeros(1, 16, 5, 4, 4), torch.zeros(second), torch.zeros(*weights, 3, 3, 3)]
-    with pytest.raises(ValueError, match=rf"do not go with each other and weights of shape \({weights[0]}, {weights[1]}, "):
-        kernels.convolve_transposed(*map(on_device, inputs))
+    volumes = [torch.zeros(1, *one, 4, 4) for one in (first, second)]
+    with pytest.raises(ValueError, match=rf"do not fit weights of shape \({weights[0]}, {weights[1]}, "):
+        kernels.conv_transpose3d_pair(*map(on_device, [*volumes, torch.zeros(*weights, 3, 3, 3)]))
+
+
+@pytest.mark.parametrize(("channels", "results"), [(16, 3), (32, 8), (24, 2)])
+def test_channels_without_a_kernel_are_not_transposed(kernels, channels, results):
+    inputs = [*[torch.zeros(1, channels, 4, 4, 4)] * 2, torch.zeros(2 * channels, results, 3, 3, 3)]
+    with pytest.raises(ValueError, match=f"no kernel convolves two volumes of {channels} channels, transposed, to {results}"):
+        kernels.conv_transpose3d_pair(*map(on_device, inputs))
 
 
 @pytest.mark.parametrize(("first", "second"), [((16, 2), (16, 2)), ((16, 1), (8, 1)), ((16, 3), (16, 3))], ids=str)
-def test_weights_that_do_not_go_with_the_images_or_each_other_are_refused(kernels, first, second):
-    images = torch.zeros(1, 3 if first[1] == 3 else 1, 4, 4, 4)
-    with pytest.raises(ValueError, match="channels do not go with weights of shapes"):
-        kernels.convolve_strided_pair(*map(on_device, [images, *(torch.zeros(*one, 3, 3, 3) for one in (first, second))]))
+def test_weights_that_do_not_fit_the_volume_or_each_other_are_refused(kernels, first, second):
+    images = torch.zeros(1, 1, 4, 4, 4)
+    with pytest.raises(ValueError, match="a volume of 1 channels does not fit weights of shapes"):
+        kernels.conv3d_strided_pair(*map(on_device, [images, *(torch.zeros(*one, 3, 3, 3) for one in (first, second))]))
 
 
-@pytest.mark.parametrize(
-    ("volume", "weights"), [((8, 4), (32, 8)), ((16, 4), (16, 16)), ((16, 4), (32, 8))], ids=["few", "to few", "unlike"]
-)
-def test_other_channels_are_not_halved(kernels, volume, weights):
-    inputs = [torch.zeros(1, volume[0], 4, 4, 4), *[torch.zeros(*weights, 3, 3, 3)] * 2]
-    with pytest.raises(ValueError, match=f"{volume[0]} channels do not become two volumes of 32"):
-        kernels.convolve_halving_pair(*map(on_device, inputs))
-
-
-@pytest.mark.parametrize(
-    ("second", "weights"), [((1, 32, 6, 4, 4), (64, 16)), ((1, 32, 5, 4, 4), (32, 16)), ((1, 32, 5, 4, 4), (64, 8))], ids=str
-)
-def test_volumes_that_do_not_go_with_each_other_or_the_weights_are_not_doubled(kernels, second, weights):
-    inputs = [torch.zeros(1, 32, 5, 4, 4), torch.zeros(second), torch.zeros(*weights, 3, 3, 3)]
-    with pytest.raises(ValueError, match=rf"do not go with each other and weights of shape \({weights[0]}, {weights[1]}, "):
-        kernels.convolve_doubling(*map(on_device, inputs))
+@pytest.mark.parametrize(("channels", "results"), [(8, 32), (16, 16), (3, 16), (1, 24)])
+def test_channels_without_a_kernel_are_not_convolved(kernels, channels, results):
+    inputs = [torch.zeros(1, channels, 4, 4, 4), *[torch.zeros(results, channels, 3, 3, 3)] * 2]
+    with pytest.raises(ValueError, match=f"no kernel convolves {channels} channels to two volumes of {results};"):
+        kernels.conv3d_strided_pair(*map(on_device, inputs))
 
 
 def test_images_that_require_a_gradient_are_refused(kernels):
     images, first, second = torch.zeros(1, 1, 4, 4, 4), torch.zeros(16, 1, 3, 3, 3), torch.zeros(16, 1, 3, 3, 3)
-    with pytest.raises(ValueError, match="no gradient of their images"):
-        kernels.convolve_strided_pair(on_device(images).requires_grad_(), first.to(DEVICE), second.to(DEVICE))
+    with pytest.raises(ValueError, match="to two volumes of 16, with a gradient of the input; use torch's"):
+        kernels.conv3d_strided_pair(on_device(images).requires_grad_(), first.to(DEVICE), second.to(DEVICE))
+
+
+def name_module(found):
+    return found and found.module.removeprefix("conv3d_strided_")
+
+
+def test_strided_convolutions_go_by_the_implementation_of_their_channels():
+    chosen = {}
+    for full, half in ((16, 32), (1, 16), (2, 16), (1, 8), (2, 256), (3, 16), (1, 24), (16, 16)):
+        chosen[full, half] = name_module(choose_strided(full, half, input_gradient=False))
+    fast, other = dict.fromkeys(((1, 16), (2, 16)), "vectorized"), dict.fromkeys(((3, 16), (1, 24), (16, 16)))
+    assert chosen == {(16, 32): "wide", **fast, (1, 8): "generic", (2, 256): "generic", **other}
+    assert name_module(choose_strided(16, 32, input_gradient=True)) == "wide"
+    assert choose_strided(1, 16, input_gradient=True) is None
+
+
+def test_transposed_convolutions_go_by_the_implementation_of_their_channels():
+    pairs = ((32, 16), (16, 2), (16, 1), (64, 2), (16, 16), (32, 32))
+    chosen = {pair: name_module(choose_transposed(*pair)) for pair in pairs}
+    expected = {(32, 16): "wide", (16, 2): "vectorized", (16, 1): "generic", (64, 2): "generic"}
+    assert chosen == {**expected, (16, 16): None, (32, 32): None}

@@ -30,7 +30,7 @@ def assert_crops_as_torch_does(modules, shapes, sides, chosen, corners, precisio
     chosen, corners = torch.tensor(chosen, device=DEVICE), torch.tensor(corners, device=DEVICE)
     ours, torchs = (
         take_patches(ResidentVolumes(volumes, sides, crops), chosen, corners, precision)
-        for crops in (modules.crops.CROPS, TORCH)
+        for crops in (modules.random_crop.CROPS, TORCH)
     )
     for one, other, kind in zip(ours, torchs, (precision, torch.uint8), strict=True):
         assert one.shape == (len(chosen), 1, *sides) and one.dtype == kind and one.is_contiguous()
@@ -43,7 +43,7 @@ def test_two_patches_worked_out_by_hand(modules):
     numbered = [one.view(shape) for one, shape in zip(numbers, [(2, 3, 4), (3, 2, 3)], strict=True)]
     volumes = [Volume(one.half(), one) for one in numbered]
     chosen, corners = torch.tensor([0, 1], device=DEVICE), torch.tensor([[0, 0, 0], [1, 0, 1]], device=DEVICE)
-    resident = ResidentVolumes(volumes, (2, 1, 2), modules.crops.CROPS)
+    resident = ResidentVolumes(volumes, (2, 1, 2), modules.random_crop.CROPS)
     images, labels = take_patches(resident, chosen, corners, torch.float32)
     assert images.flatten().tolist() == labels.flatten().tolist() == [0, 1, 12, 13, 31, 32, 37, 38]
 
@@ -78,15 +78,15 @@ def test_patches_are_placed_as_torch_places_them(modules):
     chosen = torch.randint(0, 4, (300,), device=DEVICE)  # for more programs than one
     chances = torch.rand((2, 300), dtype=torch.float64, device=DEVICE)
     chances[:, :3] = torch.tensor([[0.0, 0.5, 1 - 2**-53], [1 - 2**-53, 0.0, 0.5]], dtype=torch.float64)
-    ours, torchs = (ResidentVolumes(volumes, (4, 5, 3), crops) for crops in (modules.crops.CROPS, TORCH))
-    found = modules.crops.place_patches(ours._buffers, chosen, chances, (4, 5, 3))
+    ours, torchs = (ResidentVolumes(volumes, (4, 5, 3), crops) for crops in (modules.random_crop.CROPS, TORCH))
+    found = modules.random_crop.place_patches(ours._buffers, chosen, chances, (4, 5, 3))
     assert torch.equal(found, TORCH.place(torchs._buffers, chosen, chances, (4, 5, 3)))
     assert found[chosen == 3].unique(dim=0).tolist() == [[0, 0, 0]]
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (3, 3), (6,)])
 def test_corners_that_do_not_go_with_their_volumes_are_refused(modules, shape):
-    resident = ResidentVolumes(random_volumes([(4, 4, 4)]), (2, 2, 2), modules.crops.CROPS)
+    resident = ResidentVolumes(random_volumes([(4, 4, 4)]), (2, 2, 2), modules.random_crop.CROPS)
     corners = torch.zeros(shape, dtype=torch.long, device=DEVICE)
     with pytest.raises(ValueError, match="do not go with 2 chosen volumes"):
         take_patches(resident, torch.zeros(2, dtype=torch.long, device=DEVICE), corners, torch.float16)
@@ -94,7 +94,7 @@ def test_corners_that_do_not_go_with_their_volumes_are_refused(modules, shape):
 
 def test_the_kernels_are_for_a_gpu_and_a_variant_that_names_it(modules):
     variant = SpleenVariant.model_validate(TURBO)
-    assert choose_crops(variant, GPU) is modules.crops.CROPS
+    assert choose_crops(variant, GPU) is modules.random_crop.CROPS
     assert choose_crops(variant, CPU) is TORCH
     assert choose_crops(variant.model_copy(update={"kernels": ["loss"]}), GPU) is TORCH
 
@@ -118,7 +118,7 @@ def test_what_is_rehearsed_is_what_a_loader_asks_for(modules, monkeypatch, ci_co
         return TORCH.gather(*inputs)
 
     noting = Crops(noting_place, noting_gather)
-    monkeypatch.setattr(modules.crops, "CROPS", noting)
+    monkeypatch.setattr(modules.random_crop, "CROPS", noting)
     monkeypatch.setattr(loaders, "choose_crops", lambda variant, device: noting)
     variant = SpleenVariant.model_validate(TURBO | {"kernels": ["crops"], "precision": precision})
     (task,) = list_kernel_tasks(variant, torch.nn.Identity(), torch.bfloat16, CPU)

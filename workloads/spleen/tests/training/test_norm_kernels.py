@@ -63,7 +63,7 @@ def test_a_norm_of_four_voxels_worked_out_by_hand(kernels):
     nn.init.constant_(norm.bias, 1.0)
     slope = torch.tensor([0.25], device=DEVICE, requires_grad=True)
     conv_bias, residual_bias = (torch.full((64,), value, device=DEVICE, requires_grad=True) for value in (10.0, 1000.0))
-    out = kernels.norm_activate(x, norm, slope, conv_bias, torch.full_like(x, 100.0), residual_bias)
+    out = kernels.batch_norm_prelu(x, norm, slope, conv_bias, torch.full_like(x, 100.0), residual_bias)
     out.backward(torch.full_like(out, 2.0))
     # 3 · 1 + 1 stays 4; 3 · −1 + 1 = −2 is made −½.
     assert torch.equal(out.cpu(), torch.tensor([1104.0, 1099.5]).view(1, 1, 2, 1, 1).expand(x.shape))
@@ -85,7 +85,7 @@ def test_what_programs_found_is_merged_as_worked_out_by_hand(kernels, channels):
     x = on_device((torch.arange(voxels).float()[None, :] * factors[:, None]).view(1, channels, voxels, 1, 1)).requires_grad_()
     norm = nn.BatchNorm3d(channels, eps=0.0).to(DEVICE)
     slope, conv_bias = (torch.ones(length, device=DEVICE, requires_grad=True) for length in (1, channels))
-    out = kernels.norm_activate(x, norm, slope, conv_bias)
+    out = kernels.batch_norm_prelu(x, norm, slope, conv_bias)
     out.backward(x.detach())
     # n numbers in a row have a variance of (n² − 1) / 12; that of a sample is n / (n − 1) times as large.
     deviation = math.sqrt((voxels**2 - 1) / 12)
@@ -104,13 +104,13 @@ def test_a_volume_that_makes_no_whole_rows_is_refused(kernels, channels, voxels)
     x = torch.zeros(1, channels, voxels, 1, 1, device=DEVICE)
     bias = torch.zeros(channels, device=DEVICE)
     with pytest.raises(ValueError, match=f"{channels} channels over {voxels} voxels"):
-        kernels.norm_activate(x, nn.BatchNorm3d(channels).to(DEVICE), bias[:1], bias)
+        kernels.batch_norm_prelu(x, nn.BatchNorm3d(channels).to(DEVICE), bias[:1], bias)
 
 
 def test_a_norm_trains_on_more_than_one_voxel(operations):
     x, bias, norm = torch.ones(1, 256, 1, 1, 1, device=DEVICE), torch.zeros(256, device=DEVICE), nn.BatchNorm3d(256).to(DEVICE)
     with pytest.raises(ValueError, match="more than"):
-        operations.norm_activate(x, norm, bias[:1], bias)
+        operations.batch_norm_prelu(x, norm, bias[:1], bias)
     assert torch.equal(norm.running_var, torch.ones(256, device=DEVICE))
     # In validation it norms by what it knows, a mean of 0 and a variance of 1.
-    torch.testing.assert_close(operations.norm_activate(x, norm.eval(), bias[:1], bias), x)
+    torch.testing.assert_close(operations.batch_norm_prelu(x, norm.eval(), bias[:1], bias), x)

@@ -1,6 +1,7 @@
 """A step does what the plain loop does; launched as graphs it does the same, and the kernels' references stand in on a CPU."""
 
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from types import SimpleNamespace
 
@@ -18,7 +19,7 @@ from speedproof_accelerate.resident import PatchLoader, ResidentVolumes, Volume,
 from speedproof_accelerate.step import GraphedStep, Precision, Step
 from speedproof_spleen.segmentation import build_case
 from speedproof_spleen.segmentation.unet import ResidualUNet
-from speedproof_spleen.training.fused_network import Operations, fuse
+from speedproof_spleen.training.fused_network import FUSED_OPERATIONS, Operations, fuse
 from speedproof_spleen.training.loaders import Loaders
 from speedproof_spleen.training.ranks import Ranks
 from speedproof_spleen.training.rehearsal import list_kernel_tasks, rehearse
@@ -143,7 +144,7 @@ def test_without_a_gpu_graphs_are_operations_and_kernels_their_references(full_c
 
 def test_without_triton_a_gpu_says_so_in_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "triton", None)
-    monkeypatch.delitem(sys.modules, "speedproof_accelerate.kernels.norm", raising=False)
+    monkeypatch.delitem(sys.modules, "speedproof_accelerate.kernels.batch_norm_prelu", raising=False)
     with pytest.raises(TrainingError, match=r"^`kernels` need the package `triton`, which is not installed; install it$"):
         apply_kernels(SpleenVariant.model_validate(TURBO), nn.Identity(), GPU)
 
@@ -158,7 +159,7 @@ def test_on_a_cpu_nothing_is_rehearsed():
 def test_what_is_rehearsed_are_the_kernels_of_the_network(monkeypatch, channels):
     """The last network transposes a volume of 16 channels and one of 32, for which there is no kernel."""
     require("triton", find_spec("triton") is not None, "triton is not installed")
-    from speedproof_accelerate.kernels import halving, joins, strided, unstrided
+    modules = [import_module(f"speedproof_accelerate.kernels.{name}") for name in FUSED_OPERATIONS]
 
     def noting(name, calls):
         def call(*inputs):
@@ -167,10 +168,10 @@ def test_what_is_rehearsed_are_the_kernels_of_the_network(monkeypatch, channels)
 
         return call
 
-    names = [name for name in Operations.__dataclass_fields__ if name != "norm_activate"]
+    names = [name for name in Operations.__dataclass_fields__ if name != "batch_norm_prelu"]
     rehearsed, called = [], []
     for name in names:
-        (module,) = (one for one in (strided, unstrided, halving, joins) if hasattr(one, name))
+        (module,) = (one for one in modules if hasattr(one, name))
         monkeypatch.setattr(module, name, noting(name, rehearsed))
     variant = SpleenVariant.model_validate(TURBO | {"kernels": ["norm", "convolutions"], "network": {"channels": channels}})
     network = ResidualUNet(1, 2, channels)
@@ -188,22 +189,22 @@ def test_what_is_rehearsed_are_the_kernels_of_the_network(monkeypatch, channels)
 def test_what_is_rehearsed_are_the_norms_of_the_network(monkeypatch, channels):
     """Up to 32 channels, above, with a residual, with its bias, and without: the kernels that differ."""
     require("triton", find_spec("triton") is not None, "triton is not installed")
-    from speedproof_accelerate.kernels import norm
+    from speedproof_accelerate.kernels import batch_norm_prelu
 
     kinds = []
 
     def note(x, module, slope, conv_bias, residual=None, residual_bias=None):
-        kinds.append({x.shape[1] <= norm._FEW_CHANNELS, (residual is not None, residual_bias is not None)})
-        return reference.norm_activate(x, module, slope, conv_bias, residual, residual_bias)
+        kinds.append({x.shape[1] <= batch_norm_prelu._FEW_CHANNELS, (residual is not None, residual_bias is not None)})
+        return reference.batch_norm_prelu(x, module, slope, conv_bias, residual, residual_bias)
 
-    monkeypatch.setattr(norm, "norm_activate", note)
+    monkeypatch.setattr(batch_norm_prelu, "batch_norm_prelu", note)
     variant = SpleenVariant.model_validate(TURBO | {"kernels": ["norm"], "network": {"channels": channels}})
     network = ResidualUNet(1, 2, channels)
     for task in list_kernel_tasks(variant, network, torch.float32, CPU):
         task()
     rehearsed = set().union(*kinds)
     kinds.clear()
-    operations = {name: getattr(reference, name) for name in Operations.__dataclass_fields__} | {"norm_activate": note}
+    operations = {name: getattr(reference, name) for name in Operations.__dataclass_fields__} | {"batch_norm_prelu": note}
     fuse(network, Operations(**operations), direct=False)(torch.rand(2, 1, 8, 8, 8))
     assert set().union(*kinds) <= rehearsed
 
@@ -311,10 +312,10 @@ def test_graphs_leave_out_a_step_with_our_adam_too(gpu):
     """Its gradients lie elsewhere in each recording; a scaler halves its factor, and copies stay the weights'."""
     network = small_network().to(gpu)
     copies = WeightCopies(network, torch.float16)
-    from speedproof_accelerate.kernels.adam import Adam
+    from speedproof_accelerate.kernels.fused_adam import FusedAdam
 
     precision = Precision(gpu, torch.float16, Scaler("cuda", init_scale=256.0))
-    step = GraphedStep(squared_error(copies), Adam(copies, 0.01, (0.9, 0.999)), precision)
+    step = GraphedStep(squared_error(copies), FusedAdam(copies, 0.01, (0.9, 0.999)), precision)
     losses = [take(step, images.to(gpu), labels.to(gpu)) for images, labels in batches(12, items=(2, 3)) for _ in range(2)]
     assert sum(losses[-2:]) < sum(losses[:2])
     (images, labels), before = batches(1)[0], network[0].weight.detach().clone()

@@ -1,33 +1,24 @@
-"""Strided and transposed convolutions between full resolution, of one or two channels, and half of it.
+"""Strided convolutions of one or two channels to two volumes of any power of two, and their transposes.
 
-Full resolution is seen as cells of 2 × 2 × 2 voxels, so that a layer becomes a product of two matrices, as tensor cores take
-it: the 4 × 4 × 4 voxels around each cell, times the layer's weights laid out for all results of a cell. Three kernels serve
-all layers:
+The volume at full resolution is divided into cells of 2 × 2 × 2 voxels. Each layer then is a product of two matrices, as tensor
+cores take it: the 4 × 4 × 4 voxels around each cell, times the layer's weights for all results of a cell. Windows are read in
+pairs of values. Three kernels serve all layers:
 
-- windows × weights: the results of two strided convolutions, and the data gradient of a transposed one;
+- windows × weights: the results of strided convolutions, and the data gradient of a transposed one;
 - neighbours × weights: the results of a transposed convolution;
-- windowsᵀ × results: the weight gradients of either.
-
-At half the resolution there are always two volumes, each with half of the channels: the results of a pair of convolutions, or
-those that a skip connection would concatenate. All convolutions here are 3 × 3 × 3, their padding is 1, their stride 2. Of 16
-channels each, as the documented network has, they go by the kernels of `runs.py`.
+- windowsᵀ × results: the weight gradients of both.
 """
 
-from functools import cache
-from typing import Any, cast
+from typing import cast
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd import Function
 
-from speedproof_accelerate.kernels import runs
-from speedproof_accelerate.kernels.differentiating import differentiated_once, refuse_gradient_of_images
-from speedproof_accelerate.kernels.launching import LAUNCH, follow
-from speedproof_accelerate.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
-from speedproof_accelerate.kernels.pairs import as_pairs, split_pairs
-from speedproof_accelerate.kernels.rows import as_channels_last, empty_volume, require_cells
+from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
+from speedproof_accelerate.kernels.packed_pairs import as_pairs, split_pairs
+from speedproof_accelerate.kernels.weight_matrices import NONE
 
 _ACROSS, _DEEP = 4, 16  # cells of a tile along y and z
 # Numbers that differ from one volume to the next: kernels are not compiled again for each kind of them.
@@ -85,7 +76,7 @@ def conv_windows_times_weights(
     pairs, weights, first, second, X, Y, Z, C: tl.constexpr, RESULTS: tl.constexpr, ACROSS: tl.constexpr, DEEP: tl.constexpr
 ):
     """Rows of half the resolution, a half to each volume. Programs: (items · half of X, tiles)."""
-    follow()
+    wait_for_previous()
     item, jx, jy, jz, place, inside = _find_cells(tl.program_id(0), tl.program_id(1), X, Y, Z, ACROSS, DEEP)
     one, other = split_pairs(_load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C), first)
     column = tl.arange(0, RESULTS)[None, :]
@@ -103,7 +94,7 @@ def conv_neighbours_times_weights(
     first, second, weights, out, HX, HY, HZ, CHANNELS: tl.constexpr, C: tl.constexpr, ACROSS: tl.constexpr, DEEP: tl.constexpr
 ):
     """A transposed convolution: each cell is made of its own row, a half from each volume, and the seven next to it upwards."""
-    follow()
+    wait_for_previous()
     found = _find_cells(tl.program_id(0), tl.program_id(1), 2 * HX, 2 * HY, 2 * HZ, ACROSS, DEEP)
     item, jx, jy, jz, _, inside = found
     half: tl.constexpr = CHANNELS // 2
@@ -148,7 +139,7 @@ def conv_windows_times_results(
     DEEP: tl.constexpr,
 ):
     """Each program: its cells' windows times the gradients of their results, a half from each volume."""
-    follow()
+    wait_for_previous()
     program = tl.program_id(0)
     hy, hz = Y // 2, Z // 2
     half: tl.constexpr = RESULTS // 2
@@ -170,7 +161,7 @@ def conv_windows_times_results(
     tl.store(place + 32 * C * RESULTS, other_total)
 
 
-def _place_in_windows(weights: Tensor) -> Tensor:
+def place_in_windows(weights: Tensor) -> Tensor:
     """Return where weights of a strided convolution, given by their numbers, stand in its matrix.
 
     Matrix: (one or other of a pair, window, outer); its gradient has the last two the other way round.
@@ -185,7 +176,12 @@ def _place_in_windows(weights: Tensor) -> Tensor:
     return matrix.view(2, -1, outer)
 
 
-def _place_by_neighbour(weights: Tensor) -> Tensor:
+def place_in_gradient(weights: Tensor) -> Tensor:
+    """Return where weights stand in the matrix that :func:`sum_weight_gradients` computes."""
+    return place_in_windows(weights).transpose(1, 2)
+
+
+def place_by_neighbour(weights: Tensor) -> Tensor:
     """Return where weights of a transposed convolution, given by their numbers, stand in its matrix.
 
     Matrix: (neighbour, outer, voxel of the cell, inner).
@@ -203,145 +199,37 @@ def _place_by_neighbour(weights: Tensor) -> Tensor:
     return matrix
 
 
-@cache
-def _strided(outer: int, inner: int, last: bool, device: torch.device) -> Layout:
-    """Return the layout of weights of shape (outer, inner, 3, 3, 3), channels last or not, of strided convolutions."""
-    weights = number_weights(outer, inner, last=last)
-    windows = _place_in_windows(weights)
-    return Layout.of(windows, windows.transpose(1, 2), weights.numel(), device)
-
-
-@cache
-def _transposed(outer: int, inner: int, last: bool, device: torch.device) -> Layout:
-    """Return the layout of such weights of a transposed convolution: the matrices of its results, and of its data gradient."""
-    weights = number_weights(outer, inner, last=last)
-    windows = _place_in_windows(weights)
-    places = torch.stack([_place_by_neighbour(weights).flatten(), windows.flatten()])
-    return Layout.of(places, windows.transpose(1, 2), weights.numel(), device)
-
-
 def _count_tiles(y: int, z: int) -> int:
     """Return the tiles of cells in a plane of these sides at full resolution."""
     return triton.cdiv(y // 2, _ACROSS) * triton.cdiv(z // 2, _DEEP)
 
 
-def _multiply_windows(full: Tensor, matrix: Tensor, outs: list[Tensor]) -> None:
-    """Convolve, strided, into two volumes.
-
-    Raises:
-        ValueError: a side is odd, so that the volume does not divide into cells.
-    """
-    require_cells(full)
+def convolve(full: Tensor, windows: Tensor, outs: list[Tensor]) -> None:
+    """Convolve, strided, into two volumes."""
     items, channels, x, y, z = full.shape
     conv_windows_times_weights[(items * (x // 2), _count_tiles(y, z))](
-        as_pairs(full),
-        matrix,
-        *outs,
-        x,
-        y,
-        z,
-        C=channels,
-        RESULTS=2 * outs[0].shape[1],
-        ACROSS=_ACROSS,
-        DEEP=_DEEP,
-        **LAUNCH,
-    )
+        as_pairs(full), windows, *outs, x, y, z, C=channels, RESULTS=2 * outs[0].shape[1], ACROSS=_ACROSS, DEEP=_DEEP, **LAUNCH,
+    )  # fmt: skip
 
 
-def _multiply_results(full: Tensor, gradients: list[Tensor], weights: list[Tensor], layout: Layout) -> list[Tensor]:
-    """Return the gradients of the weights of strided convolutions."""
+def transpose(halves: list[Tensor], neighbours: Tensor, out: Tensor) -> None:
+    """Convolve two volumes, transposed, into one."""
+    items, channels, x, y, z = halves[0].shape
+    conv_neighbours_times_weights[(items * x, _count_tiles(2 * y, 2 * z))](
+        *halves, neighbours, out, x, y, z, CHANNELS=2 * channels, C=out.shape[1], ACROSS=_ACROSS, DEEP=_DEEP, **LAUNCH,
+    )  # fmt: skip
+
+
+def sum_weight_gradients(full: Tensor, halves: list[Tensor]) -> Tensor:
+    """Return what each program finds of the weights' gradient. One of `full` and `halves` is itself a gradient."""
     items, channels, x, y, z = full.shape
-    results = 2 * gradients[0].shape[1]
+    results = 2 * halves[0].shape[1]
     planes = items * (x // 2)
     programs = min(planes * _count_tiles(y, z), _PROGRAMS)
     partial = full.new_empty((programs, 64 * channels * results), dtype=torch.float32)
     conv_windows_times_results[(programs,)](
-        as_pairs(full), *gradients, partial, planes, x, y, z, C=channels, RESULTS=results, ACROSS=_ACROSS, DEEP=_DEEP,
-        num_stages=3 - channels,  # loads of single values ahead of their use pay for one channel only, as measured
+        as_pairs(full), *halves, partial, planes, x, y, z, C=channels, RESULTS=results, ACROSS=_ACROSS, DEEP=_DEEP,
+        num_stages=3 - channels,  # prefetching single values pays for one channel only, as measured
         **LAUNCH,
     )  # fmt: skip
-    return gather(partial, layout, weights)
-
-
-class _StridedPair(Function):
-    """Two strided convolutions of the same images, which need no gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, images: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-        refuse_gradient_of_images(ctx)
-        images = as_channels_last(images)
-        items, channels, x, y, z = images.shape
-        weights, last = as_dense(first, second)
-        ctx.layout = _strided(2 * first.shape[0], channels, last, images.device)
-        outs = [empty_volume(items, first.shape[0], (x // 2, y // 2, z // 2), images) for _ in range(2)]
-        _multiply_windows(images, spread(weights, ctx.layout, images.dtype), outs)
-        ctx.save_for_backward(images, *weights)
-        return outs[0], outs[1]
-
-    @staticmethod
-    @differentiated_once
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        images, *weights = ctx.saved_tensors
-        return None, *_multiply_results(images, [as_channels_last(one) for one in gradients], weights, ctx.layout)
-
-
-class _TransposedConvolution(Function):
-    """A transposed convolution of two volumes' channels, one volume's behind the other's."""
-
-    @staticmethod
-    def forward(ctx: Any, first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
-        first, second = as_channels_last(first), as_channels_last(second)
-        items, channels, *half = first.shape
-        outer, inner = weight.shape[:2]
-        (weight,), last = as_dense(weight)
-        ctx.layout = _transposed(outer, inner, last, first.device)
-        neighbours, windows = spread([weight], ctx.layout, first.dtype)
-        out = empty_volume(items, inner, (2 * half[0], 2 * half[1], 2 * half[2]), first)
-        conv_neighbours_times_weights[(items * half[0], _count_tiles(2 * half[1], 2 * half[2]))](
-            first, second, neighbours, out, *half, CHANNELS=2 * channels, C=inner, ACROSS=_ACROSS, DEEP=_DEEP, **LAUNCH,
-        )  # fmt: skip
-        ctx.save_for_backward(first, second, weight, windows)
-        return out
-
-    @staticmethod
-    @differentiated_once
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        *volumes, weight, windows = ctx.saved_tensors
-        gradient = as_channels_last(gradients[0])
-        below = [torch.empty_like(one) for one in volumes]
-        # Seen from its results, a transposed convolution is a strided one.
-        _multiply_windows(gradient, windows, below)
-        return *below, *_multiply_results(gradient, volumes, [weight], ctx.layout)
-
-
-def convolve_strided_pair(images: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Return two convolutions, stride 2, without biases, of images of shape (items, 1 or 2, x, y, z) that need no gradient.
-
-    Weights: shape (channels, 1 or 2, 3, 3, 3) each; channels a power of two from 8.
-
-    Raises:
-        ValueError: a side is odd, the images require a gradient, or the weights are not of their channels, or not alike.
-    """
-    if first.shape != second.shape or first.shape[1] != images.shape[1] or images.shape[1] > 2:
-        shapes = " and ".join(str(tuple(one.shape)) for one in (first, second))
-        raise ValueError(f"images of {images.shape[1]} channels do not go with weights of shapes {shapes}")
-    if first.shape[0] == runs.CHANNELS:
-        return runs.convolve_strided_pair(images, first, second)
-    return cast(tuple[Tensor, Tensor], _StridedPair.apply(images, first, second))
-
-
-def convolve_transposed(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
-    """Return a transposed convolution, stride 2, without a bias, of two volumes' channels to one or two.
-
-    Both volumes are of one shape; channels a power of two from 8. Weights: shape (both volumes' channels, 1 or 2, 3, 3, 3), as
-    ConvTranspose3d has them.
-
-    Raises:
-        ValueError: the volumes' shapes differ, or the weights are not of their channels.
-    """
-    if first.shape != second.shape or weight.shape[0] != 2 * first.shape[1] or weight.shape[1] > 2:
-        shapes = " and ".join(str(tuple(one.shape)) for one in (first, second))
-        raise ValueError(f"volumes of shapes {shapes} do not go with each other and weights of shape {tuple(weight.shape)}")
-    if (first.shape[1], weight.shape[1]) == (runs.CHANNELS, 2):
-        return runs.convolve_transposed(first, second, weight)
-    return cast(Tensor, _TransposedConvolution.apply(first, second, weight))
+    return partial

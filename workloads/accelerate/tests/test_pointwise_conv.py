@@ -18,32 +18,32 @@ pytestmark = pytest.mark.usefixtures("interpreted")
     ids=["regions", "one, alone", "images"],
 )
 def test_a_pointwise_convolution_is_torchs(shape, results, bias, kind, tolerance):
-    from speedproof_accelerate.kernels.pointwise import convolve_pointwise
+    from speedproof_accelerate.kernels.pointwise_conv import pointwise_conv
 
     torch.manual_seed(0)
     convolve = functional.conv3d if len(shape) == 5 else functional.conv2d
     x = draw(*shape, kind=kind)
     parameters = [draw(results, shape[1], *[1] * (len(shape) - 2)), *([draw(results)] if bias else [])]
-    assert_close(results_of(convolve_pointwise, [x], parameters, kind), results_of(convolve, [x], parameters), 4 * tolerance)
+    assert_close(results_of(pointwise_conv, [x], parameters, kind), results_of(convolve, [x], parameters), 4 * tolerance)
 
 
 @few
 @given(st.tuples(st.integers(1, 3), st.integers(1, 40), *[st.integers(1, 9)] * 3), st.integers(1, 4), st.booleans())
 def test_it_is_torchs_for_any_sides_and_channels(shape, results, bias):
-    from speedproof_accelerate.kernels.pointwise import convolve_pointwise
+    from speedproof_accelerate.kernels.pointwise_conv import pointwise_conv
 
     torch.manual_seed(1)
     x, parameters = draw(*shape), [draw(results, shape[1], 1, 1, 1), *([draw(results)] if bias else [])]
-    found = results_of(convolve_pointwise, [x], parameters, torch.float32)
+    found = results_of(pointwise_conv, [x], parameters, torch.float32)
     assert_close(found, results_of(functional.conv3d, [x], parameters), 4 * FP32)
 
 
 def test_a_pointwise_convolution_worked_out_by_hand():
-    from speedproof_accelerate.kernels.pointwise import convolve_pointwise
+    from speedproof_accelerate.kernels.pointwise_conv import pointwise_conv
 
     x = on_device(torch.tensor([[1.0, 2.0], [3.0, 5.0]]).view(1, 2, 1, 1, 2)).requires_grad_()  # two channels of two voxels
     weight = torch.tensor([[10.0, 1.0]], device=x.device).view(1, 2, 1, 1, 1).requires_grad_()
-    out = convolve_pointwise(x, weight, torch.tensor([100.0], device=x.device))
+    out = pointwise_conv(x, weight, torch.tensor([100.0], device=x.device))
     assert out.flatten().tolist() == [113.0, 125.0]
     out.sum().backward()
     assert weight.grad.flatten().tolist() == [3.0, 8.0]
@@ -51,7 +51,7 @@ def test_a_pointwise_convolution_worked_out_by_hand():
 
 
 def test_more_channels_than_a_kernel_is_there_for_are_refused():
-    from speedproof_accelerate.kernels.pointwise import convolve_pointwise
+    from speedproof_accelerate.kernels.pointwise_conv import pointwise_conv
 
     with pytest.raises(ValueError, match="65 channels and 2 results: a kernel is there for up to 64 and 4"):
-        convolve_pointwise(torch.rand(1, 65, 2, 2), torch.rand(2, 65, 1, 1))
+        pointwise_conv(torch.rand(1, 65, 2, 2), torch.rand(2, 65, 1, 1))

@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from speedproof_accelerate.kernels.launching import LAUNCH, follow
+from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
 from speedproof_accelerate.resident import Buffers, Crops, Sides
 
 _ROWS, _WIDTH = 32, 32  # of a tile: a warp reads and writes neighbours of one row, and sides are often multiples of 32
@@ -26,7 +26,7 @@ def crop_place_patches(
     chosen, chances, candidates, counts, firsts, shapes, corners, patches, volumes, SX, SY, SZ, BLOCK: tl.constexpr
 ):
     """Each program: the lowest corners of its patches."""
-    follow()
+    wait_for_previous()
     patch = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = patch < patches
     volume = tl.load(chosen + patch, mask=inside, other=0)
@@ -60,7 +60,7 @@ def crop_patches(
     WIDTH: tl.constexpr,
 ):
     """Each program: one plane of one patch, `across` rows of `deep` voxels; only where a plane begins takes 64 bits."""
-    follow()
+    wait_for_previous()
     plane = tl.program_id(0)
     patch = tl.program_id(1).to(tl.int64)
     volume = tl.load(chosen + patch)

@@ -5,7 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from speedproof_accelerate.kernels.launching import LAUNCH, follow
+from speedproof_accelerate.kernels.channels_last import empty_volume
+from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
 
 _TILE = 1024  # values of a program's tile
 _PROGRAMS = 1056  # that sum: eight on each multiprocessor of a large GPU
@@ -38,7 +39,7 @@ def crop_sum(
     BLOCK: tl.constexpr,
 ):
     """Each program: of each channel's values that are not 0, their sum and number; SQUARES: of squares of value − mean."""
-    follow()
+    wait_for_previous()
     program, programs = tl.program_id(0), tl.num_programs(0)
     channel = tl.arange(0, ROWS).to(tl.int64)
     known = channel < CHANNELS
@@ -82,7 +83,7 @@ def crop_normalise(
     BLOCK: tl.constexpr,
 ):
     """Programs: tiles of voxels. `out`: channels last."""
-    follow()
+    wait_for_previous()
     channel = tl.arange(0, ROWS).to(tl.int64)
     voxel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     known = channel < CHANNELS
@@ -94,7 +95,7 @@ def crop_normalise(
     tl.store(out + voxel.to(tl.int64)[None, :] * CHANNELS + channel[:, None], value.to(out.dtype.element_ty), mask=there)
 
 
-def normalise_crop(volume: Tensor, place: tuple[slice, ...], flipped: tuple[int, ...], scale: float, offset: float) -> Tensor:
+def normalize_crop(volume: Tensor, place: tuple[slice, ...], flipped: tuple[int, ...], scale: float, offset: float) -> Tensor:
     """Return a crop, shape (channels, x, y, z), of the volume's precision, its channels side by side in memory.
 
     Values that are not 0 are normalised by each channel's own mean and deviation, as MONAI's `NormalizeIntensity(nonzero=True,
@@ -126,6 +127,6 @@ def normalise_crop(volume: Tensor, place: tuple[slice, ...], flipped: tuple[int,
     crop_sum[(programs,)](volume, means, partial, *numbers, SQUARES=True, **shape, **LAUNCH)
     deviations = (partial[0].sum(1) / counts).sqrt_()
     factors = scale / torch.where(deviations == 0, 1.0, deviations)
-    out = torch.empty((1, channels, *sides), dtype=volume.dtype, device=volume.device, memory_format=torch.channels_last_3d)
+    out = empty_volume(1, channels, tuple(sides), volume)
     crop_normalise[(triton.cdiv(voxels, block),)](volume, means, factors, out, *numbers, offset, **shape, **LAUNCH)
     return out[0]

@@ -8,10 +8,10 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from speedproof_accelerate.kernels.differentiating import differentiated_once
-from speedproof_accelerate.kernels.launching import LAUNCH, follow
-from speedproof_accelerate.kernels.pairs import as_pairs, join_pairs, split_pairs
-from speedproof_accelerate.kernels.rows import as_channels_last
+from speedproof_accelerate.kernels.autograd import refuse_double_backward
+from speedproof_accelerate.kernels.channels_last import as_channels_last
+from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
+from speedproof_accelerate.kernels.packed_pairs import as_pairs, join_pairs, split_pairs
 
 _BLOCK = 512  # voxels that a program takes at a time
 _PROGRAMS = 1056  # that sum: eight on each multiprocessor of a large GPU
@@ -40,7 +40,7 @@ def _load_voxels(pairs, labels, first, voxels, like, BLOCK: tl.constexpr):
 @triton.jit
 def dice_ce_sum_terms(pairs, labels, partial, like, voxels, BLOCK: tl.constexpr):
     """Each program: sums of p·y, p², y, (1−p)·(1−y), (1−p)² and cross entropy over its voxels; p, y: of the foreground."""
-    follow()
+    wait_for_previous()
     program = tl.program_id(0)
     common = tl.zeros((BLOCK,), tl.float32)
     own = tl.zeros((BLOCK,), tl.float32)
@@ -83,7 +83,7 @@ def _finish_dice(common, squares, factors, smooth, weight):
 @triton.jit(do_not_specialize=["programs", "voxels", "smooth", "weight"])
 def dice_ce_finish(partial, lost, factors, programs, voxels, smooth, weight, PARTS: tl.constexpr):
     """Add up what the programs found: the loss, and the five `factors` of its gradient. One program, as there is little."""
-    follow()
+    wait_for_previous()
     program = tl.arange(0, PARTS)
     here, known = partial + program, program < programs
     # All are asked for before any is summed: the program waits for memory once.
@@ -108,7 +108,7 @@ def dice_ce_pass_gradient(pairs, labels, factors, above, below, like, voxels, BL
 
     `factors`: of y and p in the foreground's Dice, of 1−y and 1−p in the other's, of p−y.
     """
-    follow()
+    wait_for_previous()
     first = tl.program_id(0).to(tl.int64) * BLOCK
     voxel, inside, y, _, p, q, _ = _load_voxels(pairs, labels, first, voxels, like, BLOCK)
     foreground = tl.load(factors + 1) * p + tl.where(y, tl.load(factors), 0.0)
@@ -118,7 +118,7 @@ def dice_ce_pass_gradient(pairs, labels, factors, above, below, like, voxels, BL
     tl.store(below + voxel, join_pairs(-gradient, gradient, like), mask=inside)
 
 
-class _DiceCrossEntropy(Function):
+class _DiceCELoss(Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor, smooth: float, weight: float) -> Tensor:
         logits, labels = as_channels_last(logits), labels.contiguous()
@@ -133,7 +133,7 @@ class _DiceCrossEntropy(Function):
         return lost
 
     @staticmethod
-    @differentiated_once
+    @refuse_double_backward
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         logits, labels = ctx.saved_tensors
         below = torch.empty_like(logits)
@@ -145,7 +145,7 @@ class _DiceCrossEntropy(Function):
         return below, None, None, None
 
 
-def dice_cross_entropy(logits: Tensor, labels: Tensor, smooth: float, weight: float) -> Tensor:
+def dice_ce_loss(logits: Tensor, labels: Tensor, smooth: float, weight: float) -> Tensor:
     """Return weight · (Dice loss + cross entropy) of two classes, as MONAI's DiceCELoss has it.
 
     With `softmax=True, to_onehot_y=True, squared_pred=True, batch=True, include_background=True`, `smooth` in numerator and
@@ -163,4 +163,4 @@ def dice_cross_entropy(logits: Tensor, labels: Tensor, smooth: float, weight: fl
     items, _, *sides = labels.shape
     if logits.shape != (items, 2, *sides) or labels.shape != (items, 1, *sides):
         raise ValueError(f"logits of shape {tuple(logits.shape)} do not go with labels of shape {tuple(labels.shape)}")
-    return cast(Tensor, _DiceCrossEntropy.apply(logits, labels, smooth, weight))
+    return cast(Tensor, _DiceCELoss.apply(logits, labels, smooth, weight))

@@ -11,9 +11,9 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from speedproof_accelerate.kernels.differentiating import differentiated_once
-from speedproof_accelerate.kernels.group_norm import as_channels_last
-from speedproof_accelerate.kernels.launching import LAUNCH, follow
+from speedproof_accelerate.kernels.autograd import refuse_double_backward
+from speedproof_accelerate.kernels.channels_last import as_channels_last, empty_volume
+from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
 from speedproof_accelerate.parts import POINTWISE_CHANNELS, POINTWISE_RESULTS
 
 _TILE, _SUMMED_TILE = 8192, 4096  # products of a program's tile: where it applies, and where it sums
@@ -35,7 +35,7 @@ def pointwise_apply(
     BLOCK: tl.constexpr,
 ):
     """Programs: tiles of voxels. ROWS and WIDTH: the next powers of two of results and channels."""
-    follow()
+    wait_for_previous()
     result, channel = tl.arange(0, ROWS), tl.arange(0, WIDTH)
     voxel = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = voxel < voxels
@@ -66,7 +66,7 @@ def pointwise_pass_gradient(
     BLOCK: tl.constexpr,
 ):
     """Each program: sums over its voxels of gradient · x, and of the gradient, the last column. PASS: also x's gradient."""
-    follow()
+    wait_for_previous()
     program = tl.program_id(0).to(tl.int64)
     result, channel = tl.arange(0, ROWS), tl.arange(0, WIDTH)
     known = (result < RESULTS)[:, None] & (channel < channels)
@@ -92,14 +92,13 @@ def pointwise_pass_gradient(
     tl.store(line + channels, tl.sum(sums, axis=1), mask=result < RESULTS)
 
 
-class _Pointwise(Function):
+class _PointwiseConv(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         x, matrix = as_channels_last(x), weight.flatten(1).contiguous()
         results, channels = matrix.shape
         items, _, *sides = x.shape
-        order = torch.channels_last_3d if x.dim() == 5 else torch.channels_last
-        out = torch.empty((items, results, *sides), dtype=x.dtype, device=x.device, memory_format=order)
+        out = empty_volume(items, results, tuple(sides), x)
         voxels = x.numel() // channels
         rows, width = triton.next_power_of_2(results), triton.next_power_of_2(channels)
         block = _TILE // (rows * width)
@@ -112,7 +111,7 @@ class _Pointwise(Function):
         return out
 
     @staticmethod
-    @differentiated_once
+    @refuse_double_backward
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, matrix = ctx.saved_tensors
         gradient, (results, channels) = as_channels_last(gradients[0]), matrix.shape
@@ -137,7 +136,7 @@ class _Pointwise(Function):
         )
 
 
-def convolve_pointwise(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def pointwise_conv(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return a convolution of 1 × 1 × 1, of x's precision, channels last.
 
     Args:
@@ -152,4 +151,4 @@ def convolve_pointwise(x: Tensor, weight: Tensor, bias: Tensor | None = None) ->
     if results > POINTWISE_RESULTS or channels > POINTWISE_CHANNELS:
         most = f"{POINTWISE_CHANNELS} and {POINTWISE_RESULTS}"
         raise ValueError(f"{channels} channels and {results} results: a kernel is there for up to {most}")
-    return cast(Tensor, _Pointwise.apply(x, weight, bias))
+    return cast(Tensor, _PointwiseConv.apply(x, weight, bias))

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 
-def differentiated_once(backward: Callable[..., Any]) -> Callable[..., Any]:
+def refuse_double_backward(backward: Callable[..., Any]) -> Callable[..., Any]:
     """Have a Function's backward refuse where its gradients shall be differentiated again.
 
     Torch's own once_differentiable lets that pass where what comes from above needs no gradient, though the weights do.
@@ -20,13 +20,3 @@ def differentiated_once(backward: Callable[..., Any]) -> Callable[..., Any]:
         return backward(*args)
 
     return compute
-
-
-def refuse_gradient_of_images(ctx: Any) -> None:
-    """Refuse a first input that requires a gradient, where two strided convolutions are made as one.
-
-    Raises:
-        ValueError: it does.
-    """
-    if ctx.needs_input_grad[0]:
-        raise ValueError("two strided convolutions in one give no gradient of their images: these must not require one")

@@ -63,9 +63,9 @@ def _cases() -> Iterator[tuple[str, nn.Module, Callable[[], parts.Part], tuple[i
         padded = nn.Conv3d(inputs, outputs, 3, stride, 1)
         yield "convolution, input padded", padded, lambda c=padded: parts.PaddedConvolution(c), (1, inputs, *sides), HALF
     enlarging = nn.Upsample(scale_factor=2, mode="trilinear", align_corners=False)
-    yield "enlargement, odd sides", enlarging, lambda: parts.Enlargement(enlarging), (2, 5, 9, 7, 3), torch.float32
-    yield "enlargement", enlarging, lambda: parts.Enlargement(enlarging), (1, 16, 112, 112, 72), HALF
-    yield "enlargement", enlarging, lambda: parts.Enlargement(enlarging), (1, 64, 28, 28, 18), HALF
+    yield "enlargement, odd sides", enlarging, lambda: parts.TrilinearUpsample(enlarging), (2, 5, 9, 7, 3), torch.float32
+    yield "enlargement", enlarging, lambda: parts.TrilinearUpsample(enlarging), (1, 16, 112, 112, 72), HALF
+    yield "enlargement", enlarging, lambda: parts.TrilinearUpsample(enlarging), (1, 64, 28, 28, 18), HALF
 
 
 def _differentiate(compute: Callable[[Tensor], Tensor], module: nn.Module, x: Tensor, above: Tensor) -> list[Tensor]:
@@ -136,7 +136,7 @@ def compare_losses(shape: tuple[int, ...]) -> dict[str, Any]:
     """Return the same of Dice with focal loss of three regions, beside MONAI's."""
     from monai.losses import DiceFocalLoss
 
-    from speedproof_accelerate.kernels.region_loss import dice_focal
+    from speedproof_accelerate.kernels.dice_focal_loss import dice_focal_loss
 
     torch.manual_seed(0)
     logits = torch.randn((1, 3, *shape), device="cuda", dtype=HALF).contiguous(memory_format=torch.channels_last_3d)
@@ -147,7 +147,7 @@ def compare_losses(shape: tuple[int, ...]) -> dict[str, Any]:
     logits.requires_grad_()
 
     def ours() -> list[Tensor]:
-        loss = dice_focal(logits, bits, 1e-5)
+        loss = dice_focal_loss(logits, bits, 1e-5)
         return [loss.detach(), *torch.autograd.grad(scale * loss, logits)]
 
     def theirs() -> list[Tensor]:

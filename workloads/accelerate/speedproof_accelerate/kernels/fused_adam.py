@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from speedproof_accelerate.copies import WeightCopies
-from speedproof_accelerate.kernels.launching import LAUNCH, follow, let_next_in
+from speedproof_accelerate.kernels.launch import LAUNCH, allow_next, wait_for_previous
 
 _BLOCK, _WARPS = 512, 4  # values that a program takes, and its warps
 # Of the table, a row a parameter: addresses of parameter, gradient, both means and copy (0: none), and how many values.
@@ -18,8 +18,8 @@ _COLUMNS = 6
 @triton.jit
 def adam_count(powers, betas, overflow):
     """One program: both betas to the power of the steps taken, this one counted unless a gradient overflowed."""
-    follow()
-    let_next_in()
+    wait_for_previous()
+    allow_next()
     number = tl.arange(0, 2)
     power = tl.load(powers + number)
     tl.store(powers + number, tl.where(tl.load(overflow) == 0, power * tl.load(betas + number), power))
@@ -39,7 +39,7 @@ def _load_gradient(row, like, index, inside):
 @triton.jit
 def adam_find_overflow(table, places, like, overflow, COLUMNS: tl.constexpr, BLOCK: tl.constexpr):
     """Each program: a block as `adam_update` takes it; `overflow` becomes 1 where a gradient is not finite."""
-    follow()
+    wait_for_previous()
     row = table + tl.load(places + 2 * tl.program_id(0)) * COLUMNS
     index = tl.load(places + 2 * tl.program_id(0) + 1) * BLOCK + tl.arange(0, BLOCK)
     gradient = _load_gradient(row, like, index, index < tl.load(row + 5))
@@ -54,7 +54,7 @@ def adam_update(table, places, like, rate, powers, betas, scale, overflow, epsil
 
     A parameter with a copy has its gradient in the copy's precision, which is that of `like`.
     """
-    follow()
+    wait_for_previous()
     # Before it is known whether there is an overflow: what follows one another are as few loads as can be.
     row = table + tl.load(places + 2 * tl.program_id(0)) * COLUMNS
     index = tl.load(places + 2 * tl.program_id(0) + 1) * BLOCK + tl.arange(0, BLOCK)
@@ -80,7 +80,7 @@ def adam_update(table, places, like, rate, powers, betas, scale, overflow, epsil
             tl.store(copy.to(tl.pointer_type(like.dtype.element_ty)) + index, value.to(like.dtype.element_ty), mask=inside)
 
 
-class Adam:
+class FusedAdam:
     """Adam (Kingma and Ba, 2015) as torch's fused one computes it, without weight decay, on a GPU.
 
     All means of gradients lie in one tensor, and those of squares. What a gradient scaler gives (`grad_scale`, `found_inf`)

@@ -8,9 +8,9 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from speedproof_accelerate.kernels.differentiating import differentiated_once
-from speedproof_accelerate.kernels.launching import LAUNCH, follow
-from speedproof_accelerate.kernels.rows import as_channels_last
+from speedproof_accelerate.kernels.autograd import refuse_double_backward
+from speedproof_accelerate.kernels.channels_last import as_channels_last
+from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
 
 _BLOCK = 256  # voxels that a program takes at a time
 _PROGRAMS = 1056  # that sum: eight on each multiprocessor of a large GPU
@@ -38,7 +38,7 @@ def _load_voxels(logits, labels, first, voxels, regions, BLOCK: tl.constexpr, WI
 @triton.jit
 def regions_sum_terms(logits, labels, partial, voxels, regions, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
     """Each program: sums over its voxels, of each region, of p·y, p², y and focal loss."""
-    follow()
+    wait_for_previous()
     program, programs = tl.program_id(0).to(tl.int64), tl.num_programs(0)
     common = tl.zeros((BLOCK, WIDTH), tl.float32)
     own = tl.zeros((BLOCK, WIDTH), tl.float32)
@@ -62,7 +62,7 @@ def regions_sum_terms(logits, labels, partial, voxels, regions, BLOCK: tl.conste
 @triton.jit
 def regions_pass_gradient(logits, labels, factors, above, below, voxels, regions, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
     """Gradients of logits. `factors`, of each region: of y and of p in Dice; and of the focal loss."""
-    follow()
+    wait_for_previous()
     first = tl.program_id(0).to(tl.int64) * BLOCK
     place, inside, y, p, right, log_right = _load_voxels(logits, labels, first, voxels, regions, BLOCK, WIDTH)
     region = tl.arange(0, WIDTH)
@@ -77,7 +77,7 @@ def regions_pass_gradient(logits, labels, factors, above, below, voxels, regions
     tl.store(below + place, gradient.to(below.dtype.element_ty), mask=inside)
 
 
-class _DiceFocal(Function):
+class _DiceFocalLoss(Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor, smooth: float) -> Tensor:
         logits, labels = as_channels_last(logits), labels.contiguous()
@@ -93,7 +93,7 @@ class _DiceFocal(Function):
         return cast(Tensor, (1 - above / below).mean() + focal.sum() / (regions * voxels))
 
     @staticmethod
-    @differentiated_once
+    @refuse_double_backward
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         logits, labels = ctx.saved_tensors
         below, voxels, regions = torch.empty_like(logits), labels.numel(), logits.shape[1]
@@ -104,7 +104,7 @@ class _DiceFocal(Function):
         return below, None, None
 
 
-def dice_focal(logits: Tensor, labels: Tensor, smooth: float) -> Tensor:
+def dice_focal_loss(logits: Tensor, labels: Tensor, smooth: float) -> Tensor:
     """Return Dice loss plus focal loss of regions that overlap, as MONAI's DiceFocalLoss has it.
 
     With `sigmoid=True, squared_pred=True, batch=True`, `smooth` in numerator and denominator, and a focus (gamma) of 2. Source
@@ -122,4 +122,4 @@ def dice_focal(logits: Tensor, labels: Tensor, smooth: float) -> Tensor:
     fit = logits.shape[0] == items and list(logits.shape[2:]) == sides and logits.shape[1] <= MOST_REGIONS
     if not fit or labels.shape[1] != 1 or labels.dtype != torch.uint8:
         raise ValueError(f"logits of shape {tuple(logits.shape)} do not go with {labels.dtype} of shape {tuple(labels.shape)}")
-    return cast(Tensor, _DiceFocal.apply(logits, labels, smooth))
+    return cast(Tensor, _DiceFocalLoss.apply(logits, labels, smooth))

@@ -1,39 +1,36 @@
-"""Convolutions between 16 channels and two volumes of 32 at half the resolution, strided one way and transposed the other.
+"""Strided convolutions of 16 channels to two volumes of 32, and their transposes.
 
-A cell is a voxel of half the resolution: of full resolution, four rows of 32 values, each two voxels along z. All convolutions
-are 3 × 3 × 3, their padding is 1, their stride 2, and products of dense matrices:
+A cell is a voxel of half the resolution: four rows of 32 values at full resolution, each two voxels along z. All passes are
+products of dense matrices:
 
-- windows × weights: a strided convolution's results, and the data gradient of a transposed one. Of each of nine rows around it,
-  a cell sees the 32 values beside it and the 16 before these;
+- windows × weights: a strided convolution's results, and the data gradient of a transposed one. Of each of the nine rows around
+  it, a cell reads the 32 values beside it and the 16 before;
 - neighbours × weights: a transposed convolution's results, and the data gradient of a strided one. A cell is made of its own 64
   values, 32 of each volume, and of those of the seven cells next to it upwards;
-- windowsᵀ × results: the weight gradients of either.
+- windowsᵀ × results: the weight gradients of both.
 
-The first two keep all weights in shared memory, where a program puts them once and goes through its tiles of cells; volumes go
-from memory to tensor cores as each thread has loaded them (fragments.py).
+The first two load all weights into shared memory once per program, which then loops over its tiles of cells. Volumes go from
+memory to tensor cores in the order in which threads load them (`mma_fragments.py`).
 """
 
-from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd import Function
 
-from speedproof_accelerate.kernels.differentiating import differentiated_once
-from speedproof_accelerate.kernels.fragments import from_fragments, reorder_matrices, to_fragments
-from speedproof_accelerate.kernels.launching import LAUNCH, follow
-from speedproof_accelerate.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
-from speedproof_accelerate.kernels.rows import as_channels_last, count_cells, empty_volume
+from speedproof_accelerate.kernels.channels_last import count_cells
+from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
+from speedproof_accelerate.kernels.mma_fragments import from_fragments, reorder_matrices, to_fragments
+from speedproof_accelerate.kernels.weight_matrices import NONE
 
 _FULL, _HALF = 16, 32  # channels
 _PROGRAMS = 132  # of a weight gradient: one on each multiprocessor of a large GPU
 # Of a convolution: cells of a tile, warps, programs on a multiprocessor, and registers of a thread, so that these fit.
 _CELLS, _WARPS, _BESIDE, _REGISTERS = 64, 4, 3, 168
 _SUMMED_CELLS, _SUMMED_STAGES, _SUMMED_WARPS, _SUMMED_REGISTERS = 32, 5, 8, 255  # of a weight gradient
-_WINDOWS, _NEIGHBOURS = (3, 5, 32, 2 * _HALF), (3, 3, 2, 2, _HALF, 32)  # shapes of the matrices of weights, see _layout
+_NEIGHBOURS = (3, 3, 2, 2, _HALF, 32)  # the shape of the matrices of weights by neighbours
 _NUMBERS = ["planes", "X", "Y"]  # they differ from one volume to the next: kernels are not compiled again for each
 
 
@@ -44,7 +41,7 @@ def conv_halve(full, weights, first, second, planes, X, Y, row, BLOCK: tl.conste
     Of each x, five loads of 32 values a cell: of three rows those beside it, then the 16 before of the first two, and of the
     third.
     """
-    follow()
+    wait_for_previous()
     column = tl.arange(0, 32)[None, :]
     square = tl.arange(0, 32)[:, None] * 64 + tl.arange(0, 64)[None, :]
     matrices = ()
@@ -90,7 +87,7 @@ def conv_double(first, second, weights, full, planes, X, Y, row, BLOCK: tl.const
 
     A cell's rows, lower and upper along x and y, have accumulators of their own. A neighbour counts for those of its side.
     """
-    follow()
+    wait_for_previous()
     column = tl.arange(0, 32)[None, :]
     square = tl.arange(0, 64)[:, None] * 32 + column
     matrices = ()
@@ -146,7 +143,7 @@ def conv_halve_weights(full, first, second, partial, planes, X, Y, row, BLOCK: t
     Of a cell's two planes of full resolution, the lower is in the middle of its own results' windows; the upper is behind that,
     and before the results of the next cell along x.
     """
-    follow()
+    wait_for_previous()
     hy, hz = Y // 2, row // 32
     tiles = tl.cdiv(hy * hz, BLOCK)
     column = tl.arange(0, 64)[None, :]
@@ -195,7 +192,20 @@ def conv_halve_weights(full, first, second, partial, planes, X, Y, row, BLOCK: t
     tl.store(place + 8 * 3072, c2, mask=kept)
 
 
-def _place_by_neighbour(weights: Tensor) -> Tensor:
+def place_in_gradient(weights: Tensor) -> Tensor:
+    """Return where weights, given by their numbers, stand in the matrices of shape (dx, dy, window, result)."""
+    return weights.permute(2, 3, 4, 1, 0).reshape(3, 3, 3 * _FULL, 2 * _HALF)
+
+
+def place_in_windows(weights: Tensor) -> Tensor:
+    """Return where they stand in the matrices of windows, in the order in which a convolution loads them."""
+    plain = place_in_gradient(weights)
+    before, beside = plain[:, :, :_FULL], plain[:, :, _FULL:]
+    before = torch.cat([before, torch.full_like(before[:, :1], NONE)], dim=1).reshape(3, 2, 32, 2 * _HALF)
+    return reorder_matrices(torch.cat([beside, before], dim=1))
+
+
+def place_by_neighbour(weights: Tensor) -> Tensor:
     """Return where weights, given by their numbers, stand in the matrices of a transposed convolution.
 
     Shape (side and neighbour along x, along y, neighbour along z, volume, channel, result): the side of a cell plus that of the
@@ -208,52 +218,27 @@ def _place_by_neighbour(weights: Tensor) -> Tensor:
             for (voxel, near_z), dz in tap_of.items():
                 found = weights[:, :, dx, dy, dz].reshape(2, _HALF, _FULL)
                 places[side_x + near_x, side_y + near_y, near_z, :, :, voxel] = found
-    return places.view(_NEIGHBOURS)
+    return reorder_matrices(places.view(_NEIGHBOURS))
 
 
-@cache
-def _layout(last: bool, device: torch.device) -> Layout:
-    """Return the layout of weights of shape (64, 16, 3, 3, 3), channels last or not: the matrices by windows, by neighbours."""
-    weights = number_weights(2 * _HALF, _FULL, last=last)
-    plain = weights.permute(2, 3, 4, 1, 0).reshape(3, 3, 3 * _FULL, 2 * _HALF)  # (dx, dy, window, result)
-    before, beside = plain[:, :, :_FULL], plain[:, :, _FULL:]
-    before = torch.cat([before, torch.full_like(before[:, :1], NONE)], dim=1).reshape(3, 2, 32, 2 * _HALF)
-    windows = torch.cat([beside, before], dim=1)
-    both = [reorder_matrices(one).flatten() for one in (windows, _place_by_neighbour(weights))]
-    return Layout.of(torch.cat(both), plain, weights.numel(), device)
-
-
-def _spread(weights: list[Tensor], layout: Layout, kind: torch.dtype) -> list[Tensor]:
-    """Return the matrices by windows and by neighbours."""
-    windows = torch.Size(_WINDOWS).numel()
-    matrices = spread(weights, layout, kind)
-    return [matrices[:windows], matrices[windows:]]
-
-
-def _halve(full: Tensor, windows: Tensor, kept: Tensor | None = None) -> list[Tensor]:
-    """Return both results of a strided convolution."""
-    items, _, x, y, z = full.shape
+def convolve(full: Tensor, windows: Tensor, outs: list[Tensor]) -> None:
+    """Convolve, strided, into two volumes."""
     tiles, numbers = count_cells(full, _CELLS)
-    outs = [empty_volume(items, _HALF, (x // 2, y // 2, z // 2), full) for _ in range(2)]
     conv_halve[(min(tiles, _BESIDE * _PROGRAMS),)](full, windows, *outs, *numbers, **_shape_programs())
-    return outs
 
 
-def _double(volumes: list[Tensor], neighbours: Tensor) -> Tensor:
-    """Return the result of a transposed convolution."""
-    items, _, x, y, z = volumes[0].shape
-    full = empty_volume(items, _FULL, (2 * x, 2 * y, 2 * z), volumes[0])
-    tiles, numbers = count_cells(full, _CELLS)
-    conv_double[(min(tiles, _BESIDE * _PROGRAMS),)](*volumes, neighbours, full, *numbers, **_shape_programs())
-    return full
+def transpose(halves: list[Tensor], neighbours: Tensor, out: Tensor) -> None:
+    """Convolve two volumes, transposed, into one."""
+    tiles, numbers = count_cells(out, _CELLS)
+    conv_double[(min(tiles, _BESIDE * _PROGRAMS),)](*halves, neighbours, out, *numbers, **_shape_programs())
 
 
 def _shape_programs() -> dict[str, Any]:
     return {"BLOCK": _CELLS, "WARPS": _WARPS, "num_warps": _WARPS, "num_stages": 1, "maxnreg": _REGISTERS, **LAUNCH}
 
 
-def _differentiate_weights(full: Tensor, halves: list[Tensor], weights: list[Tensor], layout: Layout) -> list[Tensor]:
-    """Return the gradients of the weights from both sides of a convolution, one of them its gradient."""
+def sum_weight_gradients(full: Tensor, halves: list[Tensor]) -> Tensor:
+    """Return what each program finds of the weights' gradient. One of `full` and `halves` is itself a gradient."""
     tiles, numbers = count_cells(full, _SUMMED_CELLS)
     programs = min(tiles, _PROGRAMS)
     partial = full.new_empty((programs, 9 * 3 * _FULL * 2 * _HALF), dtype=torch.float32)
@@ -262,76 +247,4 @@ def _differentiate_weights(full: Tensor, halves: list[Tensor], weights: list[Ten
         full, *halves, partial, *numbers, BLOCK=_SUMMED_CELLS, STAGES=stages,
         num_warps=_SUMMED_WARPS, maxnreg=_SUMMED_REGISTERS, **LAUNCH,
     )  # fmt: skip
-    return gather(partial, layout, weights)
-
-
-class _HalvingPair(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-        x = as_channels_last(x)
-        weights, last = as_dense(first, second)
-        ctx.layout = _layout(last, x.device)
-        windows, neighbours = _spread(weights, ctx.layout, x.dtype)
-        ctx.save_for_backward(x, neighbours, *weights)
-        one, other = _halve(x, windows)
-        return one, other
-
-    @staticmethod
-    @differentiated_once
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, neighbours, *weights = ctx.saved_tensors
-        halves = [as_channels_last(one) for one in gradients]
-        # Seen from its results, a strided convolution is a transposed one, and the other way round.
-        below = _double(halves, neighbours) if ctx.needs_input_grad[0] else None
-        return below, *_differentiate_weights(x, halves, weights, ctx.layout)
-
-
-class _Doubling(Function):
-    @staticmethod
-    def forward(ctx: Any, first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
-        halves = [as_channels_last(first), as_channels_last(second)]
-        weights, last = as_dense(weight)
-        ctx.layout = _layout(last, first.device)
-        windows, neighbours = _spread(weights, ctx.layout, first.dtype)
-        ctx.save_for_backward(*halves, windows, *weights)
-        return _double(halves, neighbours)
-
-    @staticmethod
-    @differentiated_once
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
-        first, second, windows, *weights = ctx.saved_tensors
-        full = as_channels_last(gradients[0])
-        return *_halve(full, windows), *_differentiate_weights(full, [first, second], weights, ctx.layout)
-
-
-def convolve_halving_pair(x: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Return two convolutions of the same volume, stride 2, without biases.
-
-    Args:
-        x: shape (items, 16, x, y, z), on a GPU.
-        first: shape (32, 16, 3, 3, 3); its gradient is of its type.
-        second: likewise.
-
-    Raises:
-        ValueError: a side is odd, or the channels are others.
-    """
-    if first.shape != second.shape or first.shape[:2] != (_HALF, x.shape[1]) or x.shape[1] != _FULL:
-        raise ValueError(f"{x.shape[1]} channels do not become two volumes of {_HALF} by weights of shape {tuple(first.shape)}")
-    return cast(tuple[Tensor, Tensor], _HalvingPair.apply(x, first, second))
-
-
-def convolve_doubling(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
-    """Return a transposed convolution, stride 2, without a bias, of two volumes' channels to 16.
-
-    Args:
-        first: shape (items, 32, x, y, z), on a GPU.
-        second: of the same shape; its channels come behind the first's.
-        weight: shape (64, 16, 3, 3, 3), as ConvTranspose3d has it; its gradient is of its type.
-
-    Raises:
-        ValueError: the volumes' shapes differ, or the channels are others.
-    """
-    if first.shape != second.shape or (first.shape[1], *weight.shape[:2]) != (_HALF, 2 * _HALF, _FULL):
-        shapes = " and ".join(str(tuple(one.shape)) for one in (first, second))
-        raise ValueError(f"volumes of shapes {shapes} do not go with each other and weights of shape {tuple(weight.shape)}")
-    return cast(Tensor, _Doubling.apply(first, second, weight))
+    return partial

@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn.functional import pad
 
-from speedproof_accelerate.kernels.launching import LAUNCH, follow, let_next_in
+from speedproof_accelerate.kernels.launch import LAUNCH, allow_next, wait_for_previous
 
 NONE = 2**31 - 1  # the number of no weight: where one would stand, a matrix has a 0
 
@@ -62,8 +62,8 @@ class Layout:
 @triton.jit(do_not_specialize=_VARYING)
 def weights_spread(first, second, places, out, count, total, length, BLOCK: tl.constexpr):
     """Each element of the matrices: the weight at its place, of the first `count` or of the others, or 0."""
-    follow()
-    let_next_in()
+    wait_for_previous()
+    allow_next()
     index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = index < length
     place = tl.load(places + index, mask=inside, other=0)
@@ -75,7 +75,7 @@ def weights_spread(first, second, places, out, count, total, length, BLOCK: tl.c
 @triton.jit(do_not_specialize=["programs"])
 def weights_sum(partial, sums, programs, pitch, BLOCK: tl.constexpr, MATRICES: tl.constexpr):
     """Sum shares of the matrices that so many programs have left. Programs: (tiles of elements, shares of matrices)."""
-    follow()
+    wait_for_previous()
     element = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     number = tl.program_id(1) * MATRICES + tl.arange(0, MATRICES)[:, None]
     inside = element < pitch
@@ -99,7 +99,7 @@ def weights_gather(
     SHARES: tl.constexpr,
 ):
     """Each weight's gradient: the sum of its elements in the sums of so many shares of matrices. Programs: blocks."""
-    follow()
+    wait_for_previous()
     block = tl.program_id(0)
     each: tl.constexpr = BLOCK // SUMS
     source = tl.load(sources + block * BLOCK + tl.arange(0, BLOCK))

@@ -7,9 +7,9 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from speedproof_accelerate.kernels.differentiating import differentiated_once
-from speedproof_accelerate.kernels.launching import LAUNCH, follow
-from speedproof_accelerate.kernels.rows import as_channels_last, empty_volume
+from speedproof_accelerate.kernels.autograd import refuse_double_backward
+from speedproof_accelerate.kernels.channels_last import as_channels_last, empty_volume
+from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
 
 _CHUNK, _CHUNKS = 8, 256  # values, and how many chunks a program takes of each volume
 
@@ -17,7 +17,7 @@ _CHUNK, _CHUNKS = 8, 256  # values, and how many chunks a program takes of each 
 @triton.jit(do_not_specialize=["chunks", "channels"])
 def channels_move(first, second, both, chunks, channels, JOIN: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr):
     """JOIN: both volumes' rows into rows of twice the channels; else back."""
-    follow()
+    wait_for_previous()
     chunk = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     apart = chunk * CHUNK
     # Channels come in whole chunks, which a compiler that knows no number of channels cannot see.
@@ -69,7 +69,7 @@ class _Join(Function):
         return _join(first, second)
 
     @staticmethod
-    @differentiated_once
+    @refuse_double_backward
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
         return _split(gradients[0])
 
@@ -80,12 +80,12 @@ class _Split(Function):
         return _split(both)
 
     @staticmethod
-    @differentiated_once
+    @refuse_double_backward
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         return _join(*gradients)
 
 
-def join_channels(first: Tensor, second: Tensor) -> Tensor:
+def concat_channels(first: Tensor, second: Tensor) -> Tensor:
     """Return a volume of both volumes' channels, channels last.
 
     Args:
@@ -99,7 +99,7 @@ def join_channels(first: Tensor, second: Tensor) -> Tensor:
 
 
 def split_channels(both: Tensor) -> tuple[Tensor, Tensor]:
-    """Return two volumes, each with half of the channels, channels last; the reverse of :func:`join_channels`.
+    """Return two volumes, each with half of the channels, channels last; the reverse of :func:`concat_channels`.
 
     Raises:
         ValueError: half of the channels are not a multiple of 8.

@@ -18,11 +18,11 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from speedproof_accelerate.kernels.differentiating import differentiated_once
-from speedproof_accelerate.kernels.fragments import from_fragments, reorder_matrices, to_fragments
-from speedproof_accelerate.kernels.launching import LAUNCH, follow
-from speedproof_accelerate.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
-from speedproof_accelerate.kernels.rows import as_channels_last
+from speedproof_accelerate.kernels.autograd import refuse_double_backward
+from speedproof_accelerate.kernels.channels_last import as_channels_last
+from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
+from speedproof_accelerate.kernels.mma_fragments import from_fragments, reorder_matrices, to_fragments
+from speedproof_accelerate.kernels.weight_matrices import NONE, Layout, as_dense, gather, number_weights, spread
 
 _CELL, _HALO = 32, 16  # values; before and behind a cell at least so many
 _CELLS, _WARPS = 128, 4  # of a program
@@ -53,7 +53,7 @@ def conv_windows_to_cells(
 
     Windows go from memory to tensor cores as each thread has loaded them; `weights` are in that order, too (fragments.py).
     """
-    follow()
+    wait_for_previous()
     plane = tl.program_id(0)
     here = plane % X
     start = plane.to(tl.int64) * Y * row
@@ -103,7 +103,7 @@ def conv_windows_times_cells(
     The windows of a tile's three neighbours along y serve three tiles of gradients each: its own, and those next to it along x.
     WIDTH: a window's, the next power of two; what lies beyond it is taken as 0.
     """
-    follow()
+    wait_for_previous()
     tiles = tl.cdiv(Y * tl.cdiv(row, 32), BLOCK)
     WINDOW: tl.constexpr = 32 + 2 * HALO
     column, result = tl.arange(0, WIDTH)[None, :], tl.arange(0, 32)[None, :]
@@ -239,7 +239,7 @@ class _Convolution(Function):
         return _convolve(x, plain, None, None if residual is None else as_channels_last(residual))
 
     @staticmethod
-    @differentiated_once
+    @refuse_double_backward
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, mirrored, *parameters = ctx.saved_tensors
         gradient, with_bias = as_channels_last(gradients[0]), len(parameters) > 1
@@ -249,7 +249,7 @@ class _Convolution(Function):
         return below, *made, *([] if with_bias else [None]), gradient if of_residual else None
 
 
-class _KeepingConvolution(Function):
+class _Conv3dAndInput(Function):
     """A convolution, and its input as it is; its gradient is added as the convolution's own is written."""
 
     @staticmethod
@@ -262,7 +262,7 @@ class _KeepingConvolution(Function):
         return _convolve(x, plain), x
 
     @staticmethod
-    @differentiated_once
+    @refuse_double_backward
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, mirrored, weight = ctx.saved_tensors
         gradient, of_kept = map(as_channels_last, gradients)
@@ -270,7 +270,7 @@ class _KeepingConvolution(Function):
         return below, *_differentiate_weights(x, gradient, [weight], ctx.layout)
 
 
-def convolve_unstrided(x: Tensor, weight: Tensor, residual: Tensor | None = None) -> Tensor:
+def conv3d(x: Tensor, weight: Tensor, residual: Tensor | None = None) -> Tensor:
     """Return a convolution without a bias, stride 1 and padding 1, of x's shape, plus a residual, where there is one.
 
     Args:
@@ -282,14 +282,14 @@ def convolve_unstrided(x: Tensor, weight: Tensor, residual: Tensor | None = None
     return cast(Tensor, _Convolution.apply(x, weight, None, residual))
 
 
-def convolve_keeping(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a convolution, as :func:`convolve_unstrided` does, and x, for what else is made of it.
+def conv3d_and_input(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a convolution, as :func:`conv3d` does, and x, for what else is made of it.
 
     So the gradients from both are added by the kernel that writes the convolution's, and not by one of their own.
     """
-    return cast(tuple[Tensor, Tensor], _KeepingConvolution.apply(x, weight))
+    return cast(tuple[Tensor, Tensor], _Conv3dAndInput.apply(x, weight))
 
 
-def convolve_with_residual(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return x + convolution(x) + bias; see :func:`convolve_unstrided`."""
+def conv3d_plus_input(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Return x + convolution(x) + bias; see :func:`conv3d`."""
     return cast(Tensor, _Convolution.apply(x, weight, bias, None))

@@ -1,35 +1,29 @@
-"""Strided and transposed convolutions between full resolution, of one or two channels, and two volumes of 16 at half of it.
+"""Strided convolutions of one or two channels to two volumes of 16, and their transposes, with loads of 16 bytes.
 
-They compute what those of `strided.py` do. There a cell is one voxel of half the resolution, and its window is read value by
-value. Here it is a run of voxels along z, so that all loads are of 16 bytes, and products are of dense matrices, in which a
-weight stands once for each voxel of the run, and zeros fill the rest:
+A cell is a run of voxels along z. The matrices of weights hold each weight once for each voxel of the run, and zeros elsewhere:
 
 - windows × weights: a strided convolution's results, and the data gradient of a transposed one. A cell is a run of four voxels,
-  64 values of either volume. Of each of nine rows of full resolution around it, it sees the values beside it and the 8 before;
+  64 values of either volume. Of each of the nine rows of full resolution around it, it reads the values beside it and the 8
+  before;
 - neighbours × weights: a transposed convolution's results. A cell is a run of two voxels, 32 values of either volume, and makes
-  four rows of 8 values. Of its own rows, and of those next to it upwards along x and y, it sees three voxels;
-- windowsᵀ × results: the weight gradients of either.
+  four rows of 8 values. Of its own rows, and of the next ones upwards along x and y, it reads three voxels;
+- windowsᵀ × results: the weight gradients of both.
 
-All convolutions are 3 × 3 × 3, their padding is 1, their stride 2. The first two keep all weights in shared memory, as in
-halving.py.
+The first two load all weights into shared memory once per program, as in `conv3d_strided_wide.py`. They are fastest if the
+length along z at full resolution is a multiple of 16.
 """
-
-from functools import cache
-from typing import Any, cast
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd import Function
 
-from speedproof_accelerate.kernels.differentiating import differentiated_once, refuse_gradient_of_images
-from speedproof_accelerate.kernels.fragments import from_fragments, reorder_matrices, to_fragments
-from speedproof_accelerate.kernels.launching import LAUNCH, follow
-from speedproof_accelerate.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
-from speedproof_accelerate.kernels.rows import as_channels_last, count_cells, empty_volume
+from speedproof_accelerate.kernels.channels_last import count_cells
+from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
+from speedproof_accelerate.kernels.mma_fragments import from_fragments, reorder_matrices, to_fragments
+from speedproof_accelerate.kernels.weight_matrices import NONE
 
-CHANNELS = 16  # of each volume at half the resolution
+_HALF = 16  # channels of each volume at half the resolution
 _PROGRAMS = 132  # of a weight gradient: one on each multiprocessor of a large GPU
 _CELLS, _WARPS = 64, 4  # of a convolution: of a tile, and of a program
 # Programs on a multiprocessor, and registers of a thread, so that these fit: strided, by channels, and transposed.
@@ -71,7 +65,7 @@ def conv_runs_halve(
     WARPS: tl.constexpr,
 ):
     """Strided: each cell's windows times the weights. `planes`: items · half of X. `row`: values along z of full resolution."""
-    follow()
+    wait_for_previous()
     column = tl.arange(0, 32)[None, :]
     square = tl.arange(0, 32)[:, None] * 128 + tl.arange(0, 128)[None, :]
     matrices = ()
@@ -106,7 +100,7 @@ def conv_runs_halve(
 @triton.jit(do_not_specialize=_NUMBERS)
 def conv_runs_double(first, second, weights, full, planes, X, Y, row, BLOCK: tl.constexpr, WARPS: tl.constexpr):
     """Transposed, to two channels: each cell's and its upper neighbours' values times the weights. Numbers: as above."""
-    follow()
+    wait_for_previous()
     column = tl.arange(0, 32)[None, :]
     square = tl.arange(0, 32)[:, None] * 32 + column
     matrices = ()
@@ -165,7 +159,7 @@ def conv_runs_weights(
     STAGES: tl.constexpr,
 ):
     """Each program: sums, over its tiles of cells, of gradients of their resultsᵀ times their windows. Numbers: as above."""
-    follow()
+    wait_for_previous()
     hy, runs, half = Y // 2, tl.cdiv(row, 8 * C), row * (8 // C)
     tiles = tl.cdiv(hy * runs, BLOCK)
     result = tl.arange(0, 128)
@@ -195,19 +189,29 @@ def _count_parts(channels: int) -> int:
     return triton.cdiv(9 * 16 * channels, 32)
 
 
-def _place_in_windows(weights: Tensor) -> Tensor:
+def _place_in_rows(weights: Tensor) -> Tensor:
     """Return where weights, given by their numbers, stand in the matrices of windows, shape (parts, 32, 2 · 64)."""
     inner = weights.shape[1]
-    places = torch.full((2 * _count_parts(inner) // inner, 16 * inner, 2, _RUN, CHANNELS), NONE)
-    rows = weights.unflatten(0, (2, CHANNELS)).flatten(3, 4)  # (volume, channel, inner, row, dz)
+    places = torch.full((2 * _count_parts(inner) // inner, 16 * inner, 2, _RUN, _HALF), NONE)
+    rows = weights.unflatten(0, (2, _HALF)).flatten(3, 4)  # (volume, channel, inner, row, dz)
     for voxel in range(_RUN):
         for dz in range(3):
             begin = _BEFORE + (2 * voxel + dz - 1) * inner
             places[:9, begin : begin + inner, :, voxel] = rows[..., dz].permute(3, 2, 0, 1)
-    return places.view(-1, 32, 2 * _RUN * CHANNELS)
+    return places.view(-1, 32, 2 * _RUN * _HALF)
 
 
-def _place_by_neighbour(weights: Tensor) -> Tensor:
+def place_in_windows(weights: Tensor) -> Tensor:
+    """Return the same in the order in which a convolution loads them."""
+    return reorder_matrices(_place_in_rows(weights))
+
+
+def place_in_gradient(weights: Tensor) -> Tensor:
+    """Return where weights stand in the matrices that :func:`sum_weight_gradients` computes."""
+    return _place_in_rows(weights).transpose(1, 2)
+
+
+def place_by_neighbour(weights: Tensor) -> Tensor:
     """Return where they stand in the matrices of neighbours, shape (12, 32, 32).
 
     Of each neighbour along x and y: the first volume's two voxels, the second's, and both volumes' next. Results: side along x,
@@ -215,123 +219,47 @@ def _place_by_neighbour(weights: Tensor) -> Tensor:
     """
     tap_of = {(0, 0): 1, (1, 0): 2, (1, 1): 0}  # by the side and the neighbour's
     inner = weights.shape[1]
-    places = torch.full((2, 2, 3, 2, CHANNELS, 2, 2, 2 * _PAIR, inner), NONE)
+    places = torch.full((2, 2, 3, 2, _HALF, 2, 2, 2 * _PAIR, inner), NONE)
     for (side_x, near_x), dx in tap_of.items():
         for (side_y, near_y), dy in tap_of.items():
             for (side_z, near_z), dz in tap_of.items():
-                found = weights[..., dx, dy, dz].unflatten(0, (2, CHANNELS))
+                found = weights[..., dx, dy, dz].unflatten(0, (2, _HALF))
                 for voxel in range(_PAIR):
                     seen, made = voxel + near_z, 2 * voxel + side_z
                     for volume in range(2):
                         part, place = (volume, seen) if seen < _PAIR else (2, volume)
                         places[near_x, near_y, part, place, :, side_x, side_y, made] = found[volume]
-    return places.view(12, 32, 32)
+    return reorder_matrices(places.view(12, 32, 32))
 
 
-@cache
-def _layout(inner: int, last: bool, device: torch.device) -> Layout:
-    """Return the layout of weights of shape (32, inner, 3, 3, 3), channels last or not: by windows and, of two, neighbours."""
-    weights = number_weights(2 * CHANNELS, inner, last=last)
-    windows = _place_in_windows(weights)
-    places = [windows] if inner == 1 else [windows, _place_by_neighbour(weights)]
-    matrices = torch.cat([reorder_matrices(one).flatten() for one in places])
-    return Layout.of(matrices, windows.transpose(1, 2), weights.numel(), device)
-
-
-def _halve(full: Tensor, windows: Tensor) -> list[Tensor]:
-    """Return both results of a strided convolution."""
-    items, channels, x, y, z = full.shape
+def convolve(full: Tensor, windows: Tensor, outs: list[Tensor]) -> None:
+    """Convolve, strided, into two volumes."""
+    channels = full.shape[1]
     tiles, numbers = count_cells(full, _CELLS, _RUN)
-    outs = [empty_volume(items, CHANNELS, (x // 2, y // 2, z // 2), full) for _ in range(2)]
     beside, registers = _BESIDE[channels]
     conv_runs_halve[(min(tiles, beside * _PROGRAMS),)](
         full, windows, *outs, *numbers, C=channels, PARTS=_count_parts(channels), BLOCK=_CELLS, WARPS=_WARPS,
         num_warps=_WARPS, num_stages=1, maxnreg=registers, **LAUNCH,
     )  # fmt: skip
-    return outs
 
 
-def _differentiate_weights(full: Tensor, halves: list[Tensor], weights: list[Tensor], layout: Layout) -> list[Tensor]:
-    """Return the gradients of the weights from both sides of a convolution, one of them its gradient."""
+def transpose(halves: list[Tensor], neighbours: Tensor, out: Tensor) -> None:
+    """Convolve two volumes, transposed, into one of two channels."""
+    tiles, numbers = count_cells(out, _CELLS, _PAIR)
+    conv_runs_double[(min(tiles, _DOUBLED_BESIDE * _PROGRAMS),)](
+        *halves, neighbours, out, *numbers, BLOCK=_CELLS, WARPS=_WARPS, num_warps=_WARPS, num_stages=1,
+        maxnreg=_DOUBLED_REGISTERS, **LAUNCH,
+    )  # fmt: skip
+
+
+def sum_weight_gradients(full: Tensor, halves: list[Tensor]) -> Tensor:
+    """Return what each program finds of the weights' gradient. One of `full` and `halves` is itself a gradient."""
     tiles, numbers = count_cells(full, _SUMMED_CELLS, _RUN)
     programs, parts = min(tiles, _PROGRAMS), _count_parts(full.shape[1])
-    partial = full.new_empty((programs, parts * 32 * 2 * _RUN * CHANNELS), dtype=torch.float32)
+    partial = full.new_empty((programs, parts * 32 * 2 * _RUN * _HALF), dtype=torch.float32)
     stages = _SUMMED_STAGES if full.element_size() == 2 else 1  # tiles of single precision take twice the shared memory
     conv_runs_weights[(programs,)](
         full, *halves, partial, *numbers, C=full.shape[1], PARTS=parts, BLOCK=_SUMMED_CELLS, STAGES=stages,
         num_warps=_SUMMED_WARPS, maxnreg=_SUMMED_REGISTERS, **LAUNCH,
     )  # fmt: skip
-    return gather(partial, layout, weights)
-
-
-class _StridedPair(Function):
-    @staticmethod
-    def forward(ctx: Any, images: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-        refuse_gradient_of_images(ctx)
-        images = as_channels_last(images)
-        weights, last = as_dense(first, second)
-        ctx.layout = _layout(images.shape[1], last, images.device)
-        windows = spread(weights, ctx.layout, images.dtype)
-        ctx.save_for_backward(images, *weights)
-        one, other = _halve(images, windows)
-        return one, other
-
-    @staticmethod
-    @differentiated_once
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        images, *weights = ctx.saved_tensors
-        halves = [as_channels_last(one) for one in gradients]
-        return None, *_differentiate_weights(images, halves, weights, ctx.layout)
-
-
-class _TransposedConvolution(Function):
-    @staticmethod
-    def forward(ctx: Any, first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
-        halves = [as_channels_last(first), as_channels_last(second)]
-        weights, last = as_dense(weight)
-        ctx.layout = _layout(2, last, first.device)
-        matrices = spread(weights, ctx.layout, first.dtype)
-        size = 12 * 32 * 32
-        windows, neighbours = matrices[:-size], matrices[-size:]
-        ctx.save_for_backward(*halves, windows, *weights)
-        items, _, x, y, z = first.shape
-        full = empty_volume(items, 2, (2 * x, 2 * y, 2 * z), first)
-        tiles, numbers = count_cells(full, _CELLS, _PAIR)
-        conv_runs_double[(min(tiles, _DOUBLED_BESIDE * _PROGRAMS),)](
-            *halves, neighbours, full, *numbers, BLOCK=_CELLS, WARPS=_WARPS, num_warps=_WARPS, num_stages=1,
-            maxnreg=_DOUBLED_REGISTERS, **LAUNCH,
-        )  # fmt: skip
-        return full
-
-    @staticmethod
-    @differentiated_once
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
-        first, second, windows, *weights = ctx.saved_tensors
-        full = as_channels_last(gradients[0])
-        # Seen from its results, a transposed convolution is a strided one.
-        return *_halve(full, windows), *_differentiate_weights(full, [first, second], weights, ctx.layout)
-
-
-def convolve_strided_pair(images: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Return two convolutions, stride 2, without biases, of images that need no gradient.
-
-    Args:
-        images: shape (items, 1 or 2, x, y, z), on a GPU. Fastest where z is a multiple of 16.
-        first: shape (16, 1 or 2, 3, 3, 3); its gradient is of its type.
-        second: likewise.
-
-    Raises:
-        ValueError: a side is odd, or the images require a gradient.
-    """
-    return cast(tuple[Tensor, Tensor], _StridedPair.apply(images, first, second))
-
-
-def convolve_transposed(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
-    """Return a transposed convolution, stride 2, without a bias, of two volumes' channels to two.
-
-    Args:
-        first: shape (items, 16, x, y, z), on a GPU. Fastest where z is a multiple of 8.
-        second: of the same shape.
-        weight: shape (32, 2, 3, 3, 3), as ConvTranspose3d has it; its gradient is of its type.
-    """
-    return cast(Tensor, _TransposedConvolution.apply(first, second, weight))
+    return partial

@@ -1,6 +1,6 @@
 """Tiles of the convolutions of one and two channels, of the norm and of Adam, at the shapes of a step of 8 patches of 96³.
 
-    python workloads/accelerate/benchmarks/few_channels.py [--out FILE]
+    python workloads/accelerate/benchmarks/tile_sizes.py [--out FILE]
 
 A line a layer and candidate: µs, how much of the layer's first, and how far its results are from that one's, relative to
 the largest. Each is launched ten times in a CUDA graph, volumes as warm in the cache as the call before left them; medians of
@@ -26,9 +26,13 @@ import torch
 from torch import Tensor, nn
 
 from speedproof_accelerate.copies import WeightCopies
-from speedproof_accelerate.kernels import adam, norm, runs, strided, unstrided
-from speedproof_accelerate.kernels.compiling import note_kernels
-from speedproof_accelerate.kernels.layouts import spread
+from speedproof_accelerate.kernels import batch_norm_prelu as norm
+from speedproof_accelerate.kernels import conv3d, fused_adam
+from speedproof_accelerate.kernels import conv3d_strided_generic as generic
+from speedproof_accelerate.kernels import conv3d_strided_vectorized as vectorized
+from speedproof_accelerate.kernels.conv3d_strided import build_matrices, convolve, transpose
+from speedproof_accelerate.kernels.precompile import collect_kernels
+from speedproof_accelerate.kernels.weight_matrices import gather, spread
 
 HALF, LAST = torch.float16, torch.channels_last_3d
 _CALLS, _REPEATS = 10, 50
@@ -72,54 +76,44 @@ def list_candidates(device: torch.device, items: int = 8, side: int = 96) -> Ite
 
     tiles, summed = "_CELLS _WARPS _BESIDE", "_SUMMED_CELLS _SUMMED_STAGES"
     fitting = [(64, 4, (4, 128)), (64, 4, (3, 168)), (64, 4, (2, 255)), (64, 4, (5, 96)), (128, 8, (1, 255))]
-    halving = [(cells, warps, dict.fromkeys((1, 2), one)) for cells, warps, one in fitting]
+    convolving = [(cells, warps, dict.fromkeys((1, 2), one)) for cells, warps, one in fitting]
     summing = [(64, 3), (64, 4), (64, 2), (32, 5), (128, 2)]
     one, two, halves = volume(1, side), volume(2, side), [volume(16, side // 2) for _ in range(2)]
 
-    pair = [weights(16, 1) for _ in range(2)]
-    layer = "strided 1 to 16+16"
-    yield Candidate(layer, "former", lambda: strided._StridedPair.apply(one, *pair))
-    yield from vary(layer, lambda: runs.convolve_strided_pair(one, *pair), runs, tiles, *halving)
-    layer = "strided 1 to 16+16, weights"
-    present, by_runs = strided._strided(32, 1, True, device), runs._layout(1, True, device)
-    yield Candidate(layer, "former", lambda: strided._multiply_results(one, halves, pair, present))
-    yield from vary(layer, lambda: runs._differentiate_weights(one, halves, pair, by_runs), runs, summed, *summing)
+    for x, given in ((one, [weights(16, 1) for _ in range(2)]), (two, [weights(32, 2)])):
+        of_generic, of_vectorized = (build_matrices(one, given, True, HALF, both=False)[1] for one in (generic, vectorized))
+        layer = f"strided {x.shape[1]} to 16+16"
+        yield Candidate(layer, "generic", partial(convolve, generic, x, of_generic, 16))
+        yield from vary(layer, partial(convolve, vectorized, x, of_vectorized, 16), vectorized, tiles, *convolving)
+        layer += ", weights"
 
-    weight = weights(32, 2)
-    layer = "transposed 16+16 to 2"
-    yield Candidate(layer, "former", lambda: strided._TransposedConvolution.apply(*halves, weight))
-    doubling = [(64, 5, 96), (64, 4, 128), (64, 6, 80), (128, 3, 168), (128, 4, 128)]
+        def differentiate(kernels: Any, x: Tensor = x, given: list[Tensor] = given) -> list[Tensor]:
+            layout, *_ = build_matrices(kernels, given, True, HALF, both=False)
+            return gather(kernels.sum_weight_gradients(x, halves), layout, given)
+
+        yield Candidate(layer, "generic", partial(differentiate, generic))
+        yield from vary(layer, partial(differentiate, vectorized), vectorized, summed, *summing)
+
+    layer, weight = "transposed 16+16 to 2", weights(32, 2)
+    of_generic, of_vectorized = (build_matrices(one, [weight], True, HALF, both=True)[2] for one in (generic, vectorized))
+    yield Candidate(layer, "generic", partial(transpose, generic, halves, of_generic, 2))
+    transposing = [(64, 5, 96), (64, 4, 128), (64, 6, 80), (128, 3, 168), (128, 4, 128)]
     names = "_CELLS _DOUBLED_BESIDE _DOUBLED_REGISTERS"
-    yield from vary(layer, lambda: runs.convolve_transposed(*halves, weight), runs, names, *doubling)
-    layer = "transposed 16+16 to 2, data"
-    of_present, of_runs = strided._transposed(32, 2, True, device), runs._layout(2, True, device)
-    _, windows = spread([weight], of_present, HALF)
-    matrices = spread([weight], of_runs, HALF)
-    outs = [torch.empty_like(one) for one in halves]
-
-    def halve_at_present() -> list[Tensor]:
-        strided._multiply_windows(two, windows, outs)
-        return outs
-
-    yield Candidate(layer, "former", halve_at_present)
-    yield from vary(layer, lambda: runs._halve(two, matrices), runs, tiles, *halving)
-    layer = "transposed 16+16 to 2, weights"
-    yield Candidate(layer, "former", lambda: strided._multiply_results(two, halves, [weight], of_present))
-    yield from vary(layer, lambda: runs._differentiate_weights(two, halves, [weight], of_runs), runs, summed, *summing)
+    yield from vary(layer, partial(transpose, vectorized, halves, of_vectorized, 2), vectorized, names, *transposing)
 
     for channels, x in ((2, two), (16, halves[0])):
         inner, bias = weights(channels, channels), torch.rand(channels, device=device)
-        biases, layout = [bias] * (channels == 2), unstrided._layout(channels, True, channels == 2, device)
+        biases, layout = [bias] * (channels == 2), conv3d._layout(channels, True, channels == 2, device)
         plain, mirrored = spread([inner], layout, HALF)
         add = (bias, x) if biases else ()
-        layer = f"unstrided {channels}"
-        above = partial(unstrided._convolve, x, plain, *add)
-        below = partial(unstrided._convolve, x, mirrored, residual=x)
+        layer = f"conv3d {channels}"
+        above = partial(conv3d._convolve, x, plain, *add)
+        below = partial(conv3d._convolve, x, mirrored, residual=x)
         for title, call in ((layer, above), (f"{layer}, data", below)):
-            yield from vary(title, call, unstrided, "_CELLS _WARPS", (128, 4), (64, 4), (256, 4), (256, 8))
+            yield from vary(title, call, conv3d, "_CELLS _WARPS", (128, 4), (64, 4), (256, 4), (256, 8))
         small = x / 1024  # so that sums do not overflow
-        sums = partial(unstrided._differentiate_weights, x, small, [inner, *biases], layout)
-        yield from vary(f"{layer}, weights", sums, unstrided, "_SUMMED_CELLS _STAGES", (64, 3), (64, 2), (32, 4), (32, 6))
+        sums = partial(conv3d._differentiate_weights, x, small, [inner, *biases], layout)
+        yield from vary(f"{layer}, weights", sums, conv3d, "_SUMMED_CELLS _STAGES", (64, 3), (64, 2), (32, 4), (32, 6))
 
     for channels, x in ((2, two), (16, halves[0]), (64, volume(64, side // 8)), (256, volume(256, side // 16))):
         leaf, module = x.detach().requires_grad_(), nn.BatchNorm3d(channels).to(device)
@@ -129,10 +123,10 @@ def list_candidates(device: torch.device, items: int = 8, side: int = 96) -> Ite
             leaf: Tensor = leaf, module: nn.BatchNorm3d = module, slope: Tensor = slope, zeros: Tensor = zeros
         ) -> Any:
             with torch.enable_grad():
-                out = norm.norm_activate(leaf, module, slope, zeros)
+                out = norm.batch_norm_prelu(leaf, module, slope, zeros)
                 return out, *torch.autograd.grad(out, [leaf, module.weight, module.bias, slope], leaf.detach())
 
-        layer = f"norm {channels}, both ways"
+        layer = f"batch_norm_prelu {channels}, both ways"
         yield from vary(
             layer, both_ways, norm, "_STAGES _ROWS _PROGRAMS", (3, 8, 1024), (1, 8, 1024), (2, 8, 1024), (3, 4, 1024)
         )
@@ -144,19 +138,19 @@ def list_adams(device: torch.device) -> Iterator[Candidate]:
     network = nn.Sequential(*[nn.Conv3d(taken, made, 3) for made, taken in [*sizes, *sizes[5:7], (256, 128)]]).to(device)
     for one in [(512, 4), (2048, 4), (1024, 8), (512, 2), (256, 2)]:
         constants = dict(zip(("_BLOCK", "_WARPS"), one, strict=True))
-        with patch.multiple(adam, **constants):
-            optimizer = adam.Adam(WeightCopies(copy.deepcopy(network), HALF), 1e-3, (0.9, 0.95))
+        with patch.multiple(fused_adam, **constants):
+            optimizer = fused_adam.FusedAdam(WeightCopies(copy.deepcopy(network), HALF), 1e-3, (0.9, 0.95))
         for weight in optimizer._pairs:
             weight.leaf.grad = torch.ones_like(weight.leaf)
         optimizer.note_gradients()
 
-        def update(optimizer: adam.Adam = optimizer) -> list[Tensor]:
+        def update(optimizer: fused_adam.FusedAdam = optimizer) -> list[Tensor]:
             overflow = torch.zeros((), device=device)
             optimizer.find_overflow(overflow)
             optimizer.step()
             return [overflow + 1]  # means go on from call to call
 
-        yield Candidate("Adam", f"block {one[0]} warps {one[1]}", update, adam, constants)
+        yield Candidate("Adam", f"block {one[0]} warps {one[1]}", update, fused_adam, constants)
 
 
 def time_us(work: Callable[[], object]) -> float:
@@ -192,7 +186,7 @@ def compile_side_by_side(candidates: list[Candidate]) -> None:
         except Exception as error:
             print(f"{one.layer:32} {one.title}: {describe(error)}", flush=True)
 
-    noted = note_kernels([partial(note, one) for one in candidates])
+    noted = collect_kernels([partial(note, one) for one in candidates])
     print(f"{len(noted)} kernels", flush=True)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
         for made in [threads.submit(kernel) for kernel in noted]:

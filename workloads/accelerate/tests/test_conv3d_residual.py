@@ -16,13 +16,13 @@ pytestmark = pytest.mark.usefixtures("interpreted")
 @few
 @given(st.tuples(st.integers(1, 2), st.sampled_from([2, 8, 16, 32]), *[st.integers(1, 5)] * 3))
 def test_a_residual_is_added_and_has_the_results_gradient(shape):
-    from speedproof_accelerate.kernels.unstrided import convolve_unstrided
+    from speedproof_accelerate.kernels.conv3d import conv3d
 
     def convolve(x, residual, weight):
         return functional.conv3d(x, weight, padding=1) + residual
 
     def by_kernel(x, residual, weight):
-        return convolve_unstrided(x, weight, residual)
+        return conv3d(x, weight, residual)
 
     torch.manual_seed(0)
     volumes, weights = [draw(*shape), draw(*shape)], [draw(shape[1], shape[1], 3, 3, 3)]

@@ -11,9 +11,9 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from speedproof_accelerate.kernels.differentiating import differentiated_once
-from speedproof_accelerate.kernels.launching import LAUNCH, follow, let_next_in
-from speedproof_accelerate.kernels.rows import as_channels_last
+from speedproof_accelerate.kernels.autograd import refuse_double_backward
+from speedproof_accelerate.kernels.channels_last import as_channels_last
+from speedproof_accelerate.kernels.launch import LAUNCH, allow_next, wait_for_previous
 
 _WIDTH = 256  # values of a row: one or more voxels' channels, the same for all numbers of channels, so that all share kernels
 _ROWS = 8  # of a tile
@@ -55,7 +55,7 @@ def norm_sum_statistics(
     STAGES: tl.constexpr,
 ):
     """Each program: the mean and the summed squared deviation of its rows, those of every `COLUMNS`-th column in one."""
-    follow()
+    wait_for_previous()
     program = tl.program_id(0)
     first = program.to(tl.int64) * rows_each
     last = tl.minimum(first + rows_each, rows)
@@ -103,8 +103,8 @@ def norm_finish_statistics(
 
     `folded` gets four rows of channels: mean, 1 / standard deviation, factor and summand of the norm.
     """
-    follow()
-    let_next_in()
+    wait_for_previous()
+    allow_next()
     slots = tl.arange(0, SLOTS)
     turns = tl.cdiv(columns_each, SLOTS)  # of a channel of more columns than there are slots
     number = tl.arange(0, PARTS)[:, None]
@@ -165,7 +165,7 @@ def norm_apply(
     HAS_BIAS: tl.constexpr,
 ):
     """PReLU of x · factor + summand, plus the residual and its bias, where there are such."""
-    follow()
+    wait_for_previous()
     columns = tl.arange(0, WIDTH)
     channel = columns & (channels - 1)
     factor = tl.load(folded + 2 * channels + channel)[None, :]
@@ -198,7 +198,7 @@ def norm_sum_gradients(
     STAGES: tl.constexpr,
 ):
     """Each program: sums over its rows, every `COLUMNS`-th column in one, of dz, dz · x̂, gradient · min(z, 0), gradient."""
-    follow()
+    wait_for_previous()
     program = tl.program_id(0)
     first = program.to(tl.int64) * rows_each
     last = tl.minimum(first + rows_each, rows)
@@ -238,8 +238,8 @@ def norm_finish_gradients(partial, sums, programs, channels, columns_each, colum
 
     `sums` gets five rows of channels: these, and zeros, the gradient of what the norm takes away.
     """
-    follow()
-    let_next_in()
+    wait_for_previous()
+    allow_next()
     kind = tl.program_id(1)
     slots = tl.arange(0, SLOTS)
     turns = tl.cdiv(columns_each, SLOTS)  # of a channel of more columns than there are slots
@@ -275,7 +275,7 @@ def norm_pass_gradient(
     BLOCK: tl.constexpr,
 ):
     """The gradient of batch norm's input: factor · (dz − mean(dz) − x̂ · mean(dz · x̂)). One program adds up the slope's."""
-    follow()
+    wait_for_previous()
     columns = tl.arange(0, WIDTH)
     if tl.program_id(0) == 0:
         of_slope = tl.load(sums + 2 * channels + columns, mask=columns < channels, other=0.0)
@@ -359,7 +359,7 @@ class _NormActivate(Function):
         return out
 
     @staticmethod
-    @differentiated_once
+    @refuse_double_backward
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, folded, slope = ctx.saved_tensors
         layout = _Layout(x)
@@ -408,7 +408,7 @@ def apply_folded(x: Tensor, folded: Tensor, slope: Tensor, residual: Tensor | No
     return out
 
 
-def norm_activate(
+def batch_norm_prelu(
     x: Tensor,
     norm: torch.nn.BatchNorm3d,
     slope: Tensor,

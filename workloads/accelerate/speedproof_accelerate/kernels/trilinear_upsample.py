@@ -11,9 +11,9 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from speedproof_accelerate.kernels.differentiating import differentiated_once
-from speedproof_accelerate.kernels.launching import LAUNCH, follow
-from speedproof_accelerate.kernels.rows import as_channels_last, empty_volume
+from speedproof_accelerate.kernels.autograd import refuse_double_backward
+from speedproof_accelerate.kernels.channels_last import as_channels_last, empty_volume
+from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
 
 _TILE, _WIDEST = 1024, 64  # values of a program, and channels of its tile
 _FEW_CHANNELS = 16  # fewer are compiled for each number of them, for loads as wide as it allows
@@ -30,7 +30,7 @@ def _find_neighbours(place, side):
 @triton.jit(do_not_specialize=_NUMBERS)
 def upsample_enlarge(x, out, X, Y, Z, channels, FEW: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """Programs: (tiles of enlarged voxels, tiles of channels, items). X, Y, Z: sides before."""
-    follow()
+    wait_for_previous()
     pitch = FEW if FEW else channels
     item = tl.program_id(2).to(tl.int64)
     channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)[None, :]
@@ -58,7 +58,7 @@ def upsample_pass_gradient(gradient, out, X, Y, Z, channels, FEW: tl.constexpr, 
 
     Of those beyond the edge, the outermost takes their place: it is made of nothing else.
     """
-    follow()
+    wait_for_previous()
     pitch = FEW if FEW else channels
     item = tl.program_id(2).to(tl.int64)
     channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)[None, :]
@@ -90,7 +90,7 @@ def _launch(kernel: Any, read: Tensor, written: Tensor, sides: tuple[int, ...]) 
     )
 
 
-class _Enlarge(Function):
+class _TrilinearUpsample(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         x = as_channels_last(x)
@@ -100,7 +100,7 @@ class _Enlarge(Function):
         return out
 
     @staticmethod
-    @differentiated_once
+    @refuse_double_backward
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         gradient = as_channels_last(gradients[0])
         items, channels, *sides = gradient.shape
@@ -110,9 +110,9 @@ class _Enlarge(Function):
         return below
 
 
-def enlarge_trilinear(x: Tensor) -> Tensor:
+def trilinear_upsample(x: Tensor) -> Tensor:
     """Return volumes of twice the sides, channels last: shape (items, channels, x, y, z) to (items, channels, 2x, 2y, 2z).
 
     An enlarged volume holds fewer than 2³¹ voxels.
     """
-    return cast(Tensor, _Enlarge.apply(x))
+    return cast(Tensor, _TrilinearUpsample.apply(x))

@@ -1,0 +1,58 @@
+"""Compile kernels in parallel, each once, before they are needed.
+
+Without it, each call compiles its own kernel when it comes, and two threads that need the same kernel both compile it.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from triton import knobs
+
+from speedproof_accelerate.kernels.launch import allow_next, wait_for_previous
+
+
+def collect_kernels(calls: Iterable[Callable[[], object]]) -> list[Callable[[], object]]:
+    """Return a function for each kernel that these calls would launch; it compiles and loads the kernel, in any thread.
+
+    Kernels that are not compiled yet are collected and not launched, so the results of the calls hold no values. Nothing else
+    may launch kernels meanwhile.
+    """
+    collected: dict[tuple[str, str], Callable[[], object]] = {}
+
+    def collect(*, key: str, fn: Any, compile: dict[str, Any], **_: object) -> bool:
+        collected[fn.name, key] = partial(_make_ready, fn.jit_function, compile["specialization_data"])
+        return True  # neither compiled nor launched
+
+    before = knobs.runtime.jit_cache_hook
+    knobs.runtime.jit_cache_hook = collect
+    try:
+        for call in calls:
+            call()
+    finally:
+        knobs.runtime.jit_cache_hook = before
+    if collected:
+        _digest_compiler()
+        # A kernel's key in Triton's cache depends on whether the functions it calls have keys: compute theirs first.
+        for called in (wait_for_previous, allow_next):
+            called.cache_key  # noqa: B018 (the property remembers it)
+    return list(collected.values())
+
+
+def _digest_compiler() -> None:
+    """Let Triton compute the checksum of itself, half a gigabyte, once; otherwise each thread does.
+
+    It takes two seconds and is then cached. The function has moved between modules from one version of Triton to the next.
+    """
+    for module in ("triton.runtime.cache", "triton.compiler.compiler"):
+        with suppress(ImportError, AttributeError):
+            import_module(module).triton_key()
+            return
+
+
+def _make_ready(function: Any, specialization: str) -> None:
+    """Compile a kernel, load it to the current device, and make what launches it."""
+    kernel = function.preload(specialization)
+    kernel.run  # noqa: B018 (the property loads it)
