@@ -16,7 +16,7 @@ from speedproof.cluster.gpu_monitor import describe_gpu, list_gpu_uuids, name_gp
 from speedproof.cluster.machine_load import read_counters, read_load
 from speedproof.profilers.nsys import read_capabilities
 from speedproof.report.document import PAGE_FILE, Link
-from speedproof.report.figures.figure_data import read_evidence
+from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.report.terminal import lay_out
 from speedproof.report.trace_listings import Listing
@@ -146,18 +146,18 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
         expected_s = {name: found.process_s[name] for name in names}
         judges = request.margin is not None
         progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status, metric, judges)
-        comparison = executor.measure(measured, progress)
-        check_rounds(comparison, metric, progress.said)
+        evidence = executor.measure(measured, progress)
+        check_rounds(evidence.comparison, metric, progress.said)
         attempt = note_attempt(out, out / RESULTS, [scrub_secrets(command) for command in request.commands])
         if attempt != _read_attempt(out / RESULTS):
             _leave_asked(describe_asked(request, metric, attempt), out / RESULTS)
-            rebuild_report(out / RESULTS, out / RESULTS)
+            rebuild_report(evidence.asked_again(), out / RESULTS)
         report = str(out / RESULTS / PAGE_FILE)
-        verdict = judge(comparison, request, names, metric, found.reading.source, report)
+        verdict = judge(evidence.comparison, request, names, metric, found.reading.source, report)
         verdict = verdict.model_copy(update={"attempt": attempt})
         write_text(out / VERDICT_FILE, verdict.model_dump_json(indent=1) + "\n")
     status.pause()
-    _tell_verdict(verdict, comparison, names, _explain(request, out / RESULTS), tell)
+    _tell_verdict(verdict, evidence.comparison, names, _explain(request, evidence), tell)
     return verdict
 
 
@@ -307,11 +307,11 @@ def _list_missing_tools(request: ProofRequest) -> list[str]:
     return missing
 
 
-def _explain(request: ProofRequest, results: Path) -> str:
+def _explain(request: ProofRequest, evidence: Evidence) -> str:
     """Return what the traces say of the difference, in one sentence."""
     if not request.profiled:
         return "no trace was taken; add --profiled 1 to see where the time goes (needs Nsight Systems)"
-    words = compose_first_screen(read_evidence(results)).why
+    words = compose_first_screen(evidence).why
     return words.text if isinstance(words, Link) else "".join(words)
 
 
