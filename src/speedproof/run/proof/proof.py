@@ -65,6 +65,7 @@ from speedproof.run.proof.workspace import (
     title_of,
     write_claims,
 )
+from speedproof.run.read_progress import SOURCES
 from speedproof.stats.metrics import METRICS
 from speedproof.util.errors import ConfigError, ProfilingError, SpeedproofError
 from speedproof.util.image_file import identify_image
@@ -365,7 +366,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         f"plan: {trusted}{most}{runs} timed runs in {request.most_rounds} rounds, in an order drawn for this proof (seed "
         f"{order_seed}), {cost}; "
         f"{_START[request.workdir]}; {'blind, so that timed runs see nothing of speedproof; ' if request.blind else ''}"
-        f"compared by the {metric}, read from: {found.reading.source}{units}{traced}; results in {out}"
+        f"compared by the {metric}, read from: {SOURCES[found.reading.source].title}{units}{traced}; results in {out}"
     )
     for line in _describe_places(request):
         say(line)
@@ -379,12 +380,6 @@ def _describe_places(request: ProofRequest) -> list[str]:
     return lines
 
 
-_SEEN_BY = {
-    "marks": "when its marks arrive",
-    "ranges": "by the library that takes its ranges",
-    "lines": "when its lines arrive",
-    "file": "when its file grows",
-}
 _UNSEEN: dict[Arrivals, str] = {
     "together": "its reports come together",
     "file": "its file is written at once",
@@ -397,7 +392,7 @@ def _describe_clock(found: WarmUp, name: str) -> str:
     """Return whether our own clock sees a variant's epochs; if not, why, and what they are checked against instead."""
     arrivals = found.arrivals[name]
     if arrivals == "seen":
-        return f"observed {_SEEN_BY[found.reading.source]}"
+        return f"observed {SOURCES[found.reading.source].seen}"
     return f"observed times not available: {_UNSEEN[arrivals]}; the process is the check"
 
 
