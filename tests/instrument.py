@@ -4,7 +4,8 @@ from speedproof.cluster.nodes import Node
 from speedproof.cluster.torchrun import rank_variables, torchrun_command
 from speedproof.config.workload import Workload, find_workload
 from speedproof.run.command_words import program_command
-from speedproof.run.read_lines import LineClock, read_lines
+from speedproof.run.printed_output import LineClock
+from speedproof.run.read_lines import read_lines
 from speedproof.run.read_marks import read_marks
 from speedproof.run.working_folder import providing_marks
 from speedproof.stats.claims_file import Level, Speedup, load_claims

@@ -44,9 +44,9 @@ def measured(monkeypatch):
 
     def leave(executor, measured, progress):
         shutil.rmtree(executor._out / "results/experiments", ignore_errors=True)
-        comparison = leave_experiment(executor._out, measured.config, epoch_s)
-        rebuild_report(executor._out / "results", executor._out / "results")
-        return comparison
+        evidence = leave_experiment(executor._out, measured.config, epoch_s)
+        rebuild_report(evidence, executor._out / "results")
+        return evidence
 
     monkeypatch.setattr(LocalExecutor, "measure", leave)
 

@@ -19,7 +19,7 @@ from speedproof.results.run_record import ObservedRanges, read_epochs, read_run
 from speedproof.run.conditions import describe_conditions
 from speedproof.run.program import Request, run_program
 from speedproof.run.proof.request import check_request
-from speedproof.run.read_progress import read_epoch_ranges
+from speedproof.run.read_ranges import read_epoch_ranges
 from speedproof.util.errors import ConfigError, RecordError
 from tests.profilers.programs import needs_compiler
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from speedproof.config.model import Config
 from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Experiment
 from speedproof.results.files import write_json
-from speedproof.results.folder import CONFIG_FILE
+from speedproof.results.folder import CONFIG_FILE, read_results
 from speedproof.results.observations import Observations
 from speedproof.results.run_record import GPU_COLUMNS, GPU_FILE, RUN_FILE, TITLE, Conditions, Run, write_epochs
 from speedproof.run.archive.rebuild import compare_results
@@ -20,7 +20,7 @@ CONDITIONS = Conditions(
 
 
 def leave_experiment(out: Path, config: Config, epoch_s, quality=None, resolution_s=None):
-    """Leave the experiment of a proof, and return its comparison; `epoch_s` and `quality` give a run's values.
+    """Leave the experiment of a proof, and return it with its comparison; `epoch_s` and `quality` give a run's values.
 
     `resolution_s` is that of the epochs, if they are printed with few digits.
     """
@@ -54,4 +54,4 @@ def leave_experiment(out: Path, config: Config, epoch_s, quality=None, resolutio
         order=plan.order, runs=plan.folders(), kept=[], conditions=CONDITIONS, digests=digest_tables(folder, plan.folders()),
     )  # fmt: skip
     write_json(folder / EXPERIMENT_FILE, experiment)
-    return compare_results(out / "results", out / "programs/claims.yaml")
+    return compare_results(read_results(out / "results"), out / "programs/claims.yaml")

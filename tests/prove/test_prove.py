@@ -669,7 +669,7 @@ def test_programs_without_epochs_are_compared_by_their_process(place, measured, 
     result = CliRunner().invoke(app, ["prove", "true", "sh -c :", "--out", "out", "--json", "--quiet", "--rounds", "6"])
     verdict = json.loads(result.stdout)
     assert (verdict["metric"], verdict["source"], verdict["outcome"]) == ("process_s", "process", "faster")
-    rebuild_report(place / "out/results", place / "out/results")
+    rebuild_report(read_evidence(place / "out/results"), place / "out/results")
     report = (place / "out/results/report.md").read_text()
     assert "**B: sh -c : runs 2.00× as fast as A: true on this machine.**" in report
     empty = ["learnt anything", "Work unknown", "Not drawn", "CUDA", "epochs.csv", "| – |", "0 of 0"]

@@ -194,7 +194,7 @@ def verdict_with(place, b, objections=(), claim=None, noise=0.05):
     def lasted_s(variant, number):
         return 1.0 + (noise if number % 2 else -noise) if variant == "a" else b
 
-    comparison = leave_experiment(place / "out", measured.config, lasted_s)
+    comparison = leave_experiment(place / "out", measured.config, lasted_s).comparison
     for ratio in comparison.ratios:
         ratio.objections.extend(objections)
     (candidate,) = judge(comparison, request, ["a", "b"], "process_s", "process", "report.html").candidates

@@ -41,12 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def gpu_results(tmp_path_factory):
     example = Example(modes=("timed", "profiled", "documented"), control=True, ablation=("baseline", "cached", "fast"))
     results = make_results(tmp_path_factory.mktemp("gpu") / "results", example)
-    rebuild_report(results, results)
+    rebuild_report(read_evidence(results), results)
     return results
 
 
 @pytest.fixture(scope="session")
 def cpu_results(tmp_path_factory):
     results = make_results(tmp_path_factory.mktemp("cpu") / "results", CPU_EXAMPLE)
-    rebuild_report(results, results)
+    rebuild_report(read_evidence(results), results)
     return results

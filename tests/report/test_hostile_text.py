@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from speedproof.report.figures.figure_data import read_evidence
+from speedproof.results.folder import read_results
 from speedproof.run.archive.rebuild import compare_results, rebuild_report
 from tests.chromium import Chromium, find_chromium
 from tests.report.example import CLAIMS, Example, vouch_again, write_example
@@ -28,8 +30,8 @@ def hostile(tmp_path_factory):
             record["warnings"] = [HOSTILE]
         path.write_text(json.dumps(record))
     vouch_again(results)
-    compare_results(results, CLAIMS)
-    rebuild_report(results, results)
+    compare_results(read_results(results), CLAIMS)
+    rebuild_report(read_evidence(results), results)
     return results
 
 

@@ -384,7 +384,7 @@ def test_links_lead_to_files_from_wherever_the_report_lies(gpu_results, tmp_path
 def test_the_same_results_give_the_same_bytes(cpu_results, tmp_path):
     pages = [(cpu_results / name).read_bytes() for name in ("report.html", "report.md")]
     results = shutil.copytree(cpu_results, tmp_path / "results", ignore=shutil.ignore_patterns("figures", "report.*"))
-    rebuild_report(results, results)
+    rebuild_report(read_evidence(results), results)
     assert [(results / name).read_bytes() for name in ("report.html", "report.md")] == pages
     for path in sorted((results / "figures").iterdir()):
         assert path.read_bytes() == (cpu_results / "figures" / path.name).read_bytes(), path.name
@@ -404,7 +404,7 @@ def test_no_configured_text_becomes_markup(tmp_path):
     title = "</td><script>alert(1)</script> | *x* [y](javascript:alert(1)) ![z](/etc/passwd) `q` &lt;b&gt;"
     example = Example(experiments=1, rounds=2, gpu=False, profiler="kineto", techniques=(("title", title),))
     results = make_results(tmp_path / "results", example)
-    rebuild_report(results, results)
+    rebuild_report(read_evidence(results), results)
     page = Page((results / "report.html").read_text(encoding="utf-8"))
     assert find_live(page) == []
     assert page.text.count(title) > 4

@@ -11,6 +11,7 @@ import pytest
 
 from speedproof.cli import main
 from speedproof.config.load import check_config, load_config
+from speedproof.report.figures.figure_data import read_evidence
 from speedproof.results import evidence_archive
 from speedproof.results.diagnosis import Diagnosis, Finding, read_diagnosis
 from speedproof.results.evidence_archive import EVIDENCE_FILE, find_archive, find_files, is_folder, is_there, pack, size_below
@@ -109,7 +110,7 @@ def test_numbers_report_and_costs_are_those_of_the_folder_and_nothing_is_unpacke
     shown = {name: (record / name).read_bytes() for name in ("comparison.json", "report.md", "report.svg", EVIDENCE_FILE)}
     for place in (record, folder):
         rebuild_results(place, CLAIMS)
-        rebuild_report(place, place)
+        rebuild_report(read_evidence(place), place)
     assert {name: (record / name).read_bytes() for name in shown} == shown
     for name in ("comparison.json", "report.md", "report.svg", "report.html"):
         assert (record / name).read_bytes() == (folder / name).read_bytes(), name

@@ -14,11 +14,11 @@ from speedproof import marks
 from speedproof.config.reading import Reading
 from speedproof.results.run_record import read_epochs, read_run
 from speedproof.run.arrivals import find_start_up, find_time_after, judge_arrivals, list_observed
+from speedproof.run.epoch_reports import MarkedEpoch, Marks
 from speedproof.run.marks_pipe import timing_marks
+from speedproof.run.printed_output import Line
 from speedproof.run.printed_times import PrintedTime
-from speedproof.run.read_lines import Line, read_lines
-from speedproof.run.read_marks import MarkedEpoch, Marks
-from speedproof.run.read_progress import Reports
+from speedproof.run.read_lines import read_lines
 from speedproof.run.watched_file import watching_file
 from speedproof.util.errors import RecordError, TrainingError
 from tests.run.test_shell import run_once
@@ -48,7 +48,7 @@ def printed(*lines):
 
 def judge(lines, **reading):
     found = read_lines(lines, Reading(source="lines", **reading))
-    return judge_arrivals(found, Reports(lines), Reading(source="lines", **reading)), found
+    return judge_arrivals(found), found
 
 
 def test_epochs_last_from_line_to_line_by_our_clock():
@@ -262,6 +262,5 @@ def test_a_killed_experiment_leaves_no_pipe(tmp_path):
 def test_digits_allow_for_rounding_up():
     times = [PrintedTime(1.0, 1.0, "s", 0.5, named=True)] * 3
     epochs = [MarkedEpoch(n - 0.1, None, n, reported_s=1.0, end_seen_s=n) for n in (1.0, 1.1, 1.2)]
-    reading = Reading(source="lines", epoch_s="(a)")
-    assert judge_arrivals(Marks(epochs, times=times), Reports(), reading) == "seen"
-    assert judge_arrivals(Marks(epochs, times=[]), Reports(), reading) == "together"
+    assert judge_arrivals(Marks(epochs, times=times)) == "seen"
+    assert judge_arrivals(Marks(epochs, times=[])) == "together"

@@ -14,9 +14,8 @@ import pytest
 
 from speedproof.config.reading import Reading
 from speedproof.run import pseudo_terminal
-from speedproof.run.printed_output import PrintedOutput
+from speedproof.run.printed_output import LONGEST_LINE, LineClock, PrintedOutput
 from speedproof.run.pseudo_terminal import relaying
-from speedproof.run.read_lines import LONGEST_LINE, LineClock
 from speedproof.util.errors import RecordError
 
 TIMES = Reading(source="lines", epoch_s=r"took (\S+) s", quality=r"acc: (\S+)")
@@ -47,7 +46,7 @@ def test_a_line_without_an_end_takes_bounded_memory_and_is_read_to_its_limit(tmp
 
 
 def test_a_pattern_that_matches_millions_of_lines_is_refused(monkeypatch):
-    monkeypatch.setattr("speedproof.run.read_lines._MOST_MEMORY", 1000)
+    monkeypatch.setattr("speedproof.run.printed_output._MOST_MEMORY", 1000)
     clock = LineClock(["."])
     with pytest.raises(RecordError, match="matches more than 4 of the printed lines; have it match one line an epoch"):
         clock.take(b"x\n" * 5, 0.0)  # 201 bytes each

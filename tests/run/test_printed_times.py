@@ -5,10 +5,11 @@ import re
 import pytest
 
 from speedproof.config.reading import Reading
+from speedproof.run.printed_output import Line
 from speedproof.run.printed_times import find_resolution, read_rate, read_time
 from speedproof.run.proof.plausible_times import check_observed_growth, check_total
 from speedproof.run.read_files import read_file
-from speedproof.run.read_lines import Line, read_lines
+from speedproof.run.read_lines import read_lines
 from speedproof.util.errors import RecordError
 
 NO_BREAK = "\u00a0"

@@ -2,16 +2,21 @@
 
 import json
 import sys
+from itertools import pairwise
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speedproof.config.reading import Reading
+from speedproof.config.reading import ASKED_BY, Reading, ReadingSource
 from speedproof.results.run_record import EPOCH_COLUMNS, read_epochs, write_epochs
+from speedproof.run.arrivals import judge_arrivals
+from speedproof.run.epoch_reports import EpochSource, MarkedEpoch, Marks, Reports
+from speedproof.run.printed_output import Line, LineClock
 from speedproof.run.read_files import read_file
-from speedproof.run.read_lines import Line, LineClock, read_lines
-from speedproof.run.read_progress import Reports, read_progress
+from speedproof.run.read_lines import read_lines
+from speedproof.run.read_progress import SOURCES, read_progress
 from speedproof.util.errors import RecordError
 from tests.run.test_shell import read_run, run_once
 
@@ -159,7 +164,7 @@ def test_a_file_that_gives_nothing_is_an_error(tmp_path, text, reading, why):
 
 def test_of_the_process_alone_there_are_qualities(tmp_path):
     said = printed((1, "acc 0.1"), (2, "acc 0.2"))
-    found = read_progress(tmp_path, tmp_path, Reports(said), Reading(source="process", quality=r"acc (\S+)"))
+    found = read_progress(Reports(tmp_path, tmp_path, said), Reading(source="process", quality=r"acc (\S+)"))
     assert (found.epochs, [value for _, value, _ in found.qualities]) == ([], [0.1, 0.2])
 
 
@@ -226,3 +231,23 @@ def test_without_tensorboard_its_files_are_refused_in_one_line(tmp_path, monkeyp
     (tmp_path / "events.out.tfevents.1").write_bytes(b"")
     with pytest.raises(RecordError, match=r"takes TensorBoard; name a CSV file, or, in .+ -m pip install '\.\[tensorboard\]'"):
         read_file(tmp_path, Reading(source="file", file="*.tfevents.*", epoch_s="lr"))
+
+
+def test_every_source_of_the_configuration_has_a_reader_and_is_called_by_its_name():
+    assert SOURCES.keys() == set(get_args(ReadingSource))
+    assert all(source.name == name for name, source in SOURCES.items())
+    assert ASKED_BY.keys() < SOURCES.keys()
+
+
+def test_one_entry_is_enough_for_a_source(tmp_path, monkeypatch):
+    """A trial: epochs of a list of seconds, which a program leaves in its folder."""
+
+    def read_list(reports, reading):
+        ends_s = json.loads((reports.place / "ends.json").read_text())
+        return Marks([MarkedEpoch(begin, None, end) for begin, end in pairwise(ends_s)])
+
+    monkeypatch.setitem(SOURCES, "process", EpochSource("process", "list", read_list))
+    (tmp_path / "ends.json").write_text("[1, 3, 6]")
+    found = read_progress(Reports(tmp_path, tmp_path), Reading(source="process"))
+    assert [epoch.train_s for epoch in found.epochs] == [2, 3]
+    assert judge_arrivals(found) == "none"

@@ -4,7 +4,7 @@ import pytest
 
 from speedproof.report.objection_phrases import describe_objection
 from speedproof.results.files import write_json
-from speedproof.results.folder import ANALYSIS_FOLDER
+from speedproof.results.folder import ANALYSIS_FOLDER, read_results
 from speedproof.results.observations import Observations
 from speedproof.results.run_record import RUN_FILE, TRACE_FOLDER, read_run
 from speedproof.results.summary import SUMMARY_FILE, read_summary
@@ -65,6 +65,6 @@ def test_a_rebuilt_analysis_has_it_from_the_trace_and_the_run(tmp_path):
         write_json(folder / TRACE_FOLDER / TRACE_FILE, info)
         observed = Observations(epochs_ended_unix_ns=[10**18 + 6 * 10**9])
         write_json(folder / RUN_FILE, read_run(folder).model_copy(update={"observed": observed}))
-    rebuild_numbers(vouch_again(tmp_path), CLAIMS)
+    rebuild_numbers(read_results(vouch_again(tmp_path), summaries=False), CLAIMS)
     found = [read_summary(path.parent).gpu_overhang_s for path in tmp_path.glob(f"{ANALYSIS_FOLDER}/*/*/{SUMMARY_FILE}")]
     assert [len(own) for own in found] == [1, 1]

@@ -4,7 +4,7 @@ import pytest
 
 from speedproof.report.findings import describe_ablation
 from speedproof.results.files import write_json
-from speedproof.results.folder import ANALYSIS_FOLDER
+from speedproof.results.folder import ANALYSIS_FOLDER, read_results
 from speedproof.results.summary import SUMMARY_FILE, read_summary
 from speedproof.run.archive.rebuild import compare_results
 from speedproof.stats.ablation import describe_change
@@ -54,7 +54,7 @@ def test_each_stage_has_its_gain_over_the_one_before(tmp_path):
 
 def test_a_stage_says_what_changed_in_the_trace(tmp_path):
     # The cache on the GPU saves 8 × (0.090 - 0.0675) s of loading an epoch, in which the GPU was idle.
-    cached = compare_results(write_example(tmp_path, ABLATION), CLAIMS).ablation[1]
+    cached = compare_results(read_results(write_example(tmp_path, ABLATION)), CLAIMS).comparison.ablation[1]
     largest = cached.changes[0]
     assert (largest.kind, largest.name) == ("idle", "waiting for data")
     assert largest.seconds == pytest.approx(-8 * 0.0225)
@@ -80,13 +80,13 @@ def test_a_stage_that_validates_less_often_has_not_changed(tmp_path):
     replace_summaries(
         results, "cached", lambda _: baseline.model_copy(update={"account": account, "epochs": baseline.epochs[:5]})
     )
-    assert compare_results(results, CLAIMS).ablation[1].changes == []
+    assert compare_results(read_results(results), CLAIMS).comparison.ablation[1].changes == []
 
 
 def test_stages_of_which_only_one_was_profiled_on_a_gpu_have_no_changes(tmp_path):
     results = write_example(tmp_path, ABLATION)
     replace_summaries(results, "cached", lambda _: example_summary("cached", Example(gpu=False), "1"))
-    stages = compare_results(results, CLAIMS).ablation
+    stages = compare_results(read_results(results), CLAIMS).comparison.ablation
     assert [stage.changes for stage in stages] == [[], [], []]
     assert all(stage.centre for stage in stages[1:])
 
@@ -96,7 +96,7 @@ def test_stages_whose_traces_cannot_be_compared_have_no_changes(tmp_path):
     cached = example_summary("cached", ABLATION, "1")
     unlike = cached.model_copy(update={"found": cached.found.model_copy(update={"by": "nothing"})})
     replace_summaries(results, "cached", lambda _: unlike)
-    assert [stage.changes for stage in compare_results(results, CLAIMS).ablation] == [[], [], []]
+    assert [stage.changes for stage in compare_results(read_results(results), CLAIMS).comparison.ablation] == [[], [], []]
 
 
 def test_a_stage_that_learns_less_is_withheld_with_the_reason(tmp_path):

@@ -86,6 +86,7 @@ def report(
     log_file: LogFile = None,
 ) -> None:
     """Write report.md and report.html with the figures. The same results give the same bytes."""
+    from speedproof.report.figures.figure_data import read_evidence
     from speedproof.run.archive.rebuild import rebuild_report
     from speedproof.run.proof.find import take_results
     from speedproof.run.staleness import check_current
@@ -94,7 +95,7 @@ def report(
     taken = take_results(results)
     check_current(taken)
     folder = out or taken
-    rebuild_report(taken, folder)
+    rebuild_report(read_evidence(taken), folder)
     log.info("%s: written, and with figures report.html", folder / "report.md")
 
 

@@ -115,12 +115,13 @@ def verdicts(
 ) -> None:
     """Compare the variants over all experiments, judge every documented number, and write comparison.json."""
     from speedproof.report.findings import describe_verdicts
+    from speedproof.results.folder import read_results
     from speedproof.run.archive.rebuild import compare_results
     from speedproof.run.staleness import check_current
 
     start_log(log_file)
     check_current(results)
-    log.info("%s", describe_verdicts(compare_results(results, claims)))
+    log.info("%s", describe_verdicts(compare_results(read_results(results), claims).comparison))
 
 
 @command(commands, "speedproof schema --out workflow/schemas/config.schema.yaml", hidden=True)

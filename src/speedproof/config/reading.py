@@ -11,6 +11,12 @@ from speedproof.config.base import Model
 from speedproof.config.validation_errors import key_names
 
 ReadingSource = Literal["marks", "ranges", "lines", "file", "process"]
+# By which keys a source is asked for, in the order in which they decide; a warm-up finds the others.
+ASKED_BY: dict[ReadingSource, tuple[str, ...]] = {
+    "ranges": ("epoch_range",),
+    "file": ("file",),
+    "lines": ("epoch", "epoch_s", "rate"),
+}
 TimeUnit = Literal["ns", "us", "ms", "s", "min", "h"]
 
 

@@ -12,6 +12,7 @@ from speedproof.library.html_table import write_html
 from speedproof.library.ratio_frame import tabulate_levels
 from speedproof.report.answer import describe_answer, describe_main, describe_sureness
 from speedproof.report.document import PAGE_FILE
+from speedproof.report.figures.figure_data import read_evidence
 from speedproof.report.forest import describe_state, judge_claimed
 from speedproof.report.terminal import Listing
 from speedproof.results.asked import Asked, read_asked
@@ -101,11 +102,12 @@ class ProofResult:
         """
         with as_guest():
             check_current(self._results)
-            if read_current_comparison(self._results) != self._comparison:
+            evidence = read_evidence(self._results)
+            if evidence.comparison != self._comparison:
                 raise RecordError(f"{self.folder}: holds other results by now; load it again, or give each proof an `out`")
             page = Path(path)
             with tempfile.TemporaryDirectory() as scratch:
-                rebuild_report(self._results, Path(scratch))
+                rebuild_report(evidence, Path(scratch))
                 shutil.copyfile(Path(scratch, PAGE_FILE), page)
         return page
 

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from speedproof.report.compose import compose_document
 from speedproof.report.document import Document, Link, Marked
-from speedproof.report.figures.figure_data import read_evidence
+from speedproof.report.figures.figure_data import Evidence, read_evidence
 from speedproof.report.forest_picture import draw_forest_picture
 from speedproof.results.comparison import COMPARISON_FILE
 from speedproof.results.files import write_text
@@ -32,13 +32,14 @@ _LINE_STARTS = re.compile(r"^(\d*)([-+=.)])(?=[\s=-]|$)")
 _OF_LINKS = "/:?#@!$&'*+,;=%~"
 
 
-def write_report(results: Path, out: Path) -> None:
+def write_report(results: Evidence | Path, out: Path) -> None:
     """Write the report on a results folder, with its `comparison.json`, as the Markdown file `out` with its picture beside it.
 
     The same results give the same bytes. Raises :class:`RecordError` where something that the report needs is missing.
     """
-    page = compose_document(read_evidence(results))
-    numbers = Path(os.path.relpath(results / COMPARISON_FILE, out.parent)).as_posix()
+    evidence = results if isinstance(results, Evidence) else read_evidence(results)
+    page = compose_document(evidence)
+    numbers = Path(os.path.relpath(evidence.results.folder / COMPARISON_FILE, out.parent)).as_posix()
     write_text(out, compose_markdown(page, numbers))
     if page.first.forest:
         where = " ".join(str(fact.text) for fact in page.first.facts if fact.name in ("Machine", "Data"))

@@ -366,9 +366,7 @@ def _read_run(
     place: Path, experiment: Experiment, name: str, control: bool, titles: dict[str, str], summaries: bool
 ) -> MeasuredRun:
     results, folder = place.parents[1], place / RUNS_FOLDER / name
-    analysis = inside(results, Path(ANALYSIS_FOLDER, experiment.experiment, name))
-    summary = read_summary(analysis) if summaries and (analysis / SUMMARY_FILE).exists() else None
-    ranks = read_ranks_summary(analysis) if summaries and (analysis / RANKS_FILE).exists() else None
+    summary, ranks = _read_analyses(results, experiment.experiment, name) if summaries else (None, None)
     run, epochs = read_run(folder), read_epochs(folder)
     if run.outcome == "completed" and len(epochs) != run.epochs:
         path = folder / EPOCHS_FILE
@@ -390,6 +388,19 @@ def _read_run(
         until_decided=experiment.stopped is not None,
         comparisons=experiment.comparisons,
     )
+
+
+def read_analyses(read: Results) -> Results:
+    """Return the same with what was made of its traces since it was read."""
+    analysed = [_read_analyses(read.folder, run.experiment, run.name) for run in read.runs]
+    runs = [replace(run, summary=summary, ranks=ranks) for run, (summary, ranks) in zip(read.runs, analysed, strict=True)]
+    return replace(read, runs=runs)
+
+
+def _read_analyses(results: Path, experiment: str, run: str) -> tuple[Summary | None, RanksSummary | None]:
+    folder = inside(results, Path(ANALYSIS_FOLDER, experiment, run))
+    summary = read_summary(folder) if (folder / SUMMARY_FILE).exists() else None
+    return summary, read_ranks_summary(folder) if (folder / RANKS_FILE).exists() else None
 
 
 def _check_one_quality(folder: Path, experiments: list[Experiment]) -> None:

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from speedproof.config.reading import Reading
 from speedproof.results.observations import Arrivals
+from speedproof.run.epoch_reports import Marks
 from speedproof.run.printed_times import PrintedTime
-from speedproof.run.read_marks import Marks
-from speedproof.run.read_progress import Reports
 
 # Reports may come this much too early after each other, since the first was noticed late. In 400 runs of honest programs with
 # eight epochs of 3 and 30 ms, on two cores under a load of eight processes, it was 12.5 ms at most, and 4.2 ms in 98 of 100.
@@ -19,17 +17,17 @@ _LATE_S, _LATE = 0.02, 0.01
 _LEAST_GROWING, _LEAST_SPAN_S = 4, 5 * _LATE_S
 
 
-def judge_arrivals(marks: Marks, reports: Reports, reading: Reading) -> Arrivals:
+def judge_arrivals(marks: Marks) -> Arrivals:
     """Return whether the moments at which a program's reports came say how long its epochs took; if not, why."""
     ends_s = _list_ends(marks)
-    if reading.source == "marks" and reports.marks.replaced:
+    if marks.unseen == "replaced":
         return "replaced"
-    if ends_s is None and marks.epochs and reading.source == "file":
+    if ends_s is None and marks.epochs and marks.unseen == "file":
         return "file"
     if ends_s is None or len(ends_s) < 2:
         return "none"
     if any(before >= end for before, end in pairwise(ends_s)) or _are_crowded(marks, ends_s):
-        return "file" if reading.source == "file" else "together"
+        return marks.unseen
     return "seen"
 
 

@@ -3,24 +3,103 @@
 While the program runs nothing is searched: that would delay it, by the patterns of whoever asks.
 """
 
+import re
 import signal
 import struct
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 from speedproof.config.reading import Reading
-from speedproof.run.read_lines import Line, LineClock
 from speedproof.util.errors import RecordError
 
 _FRAME = struct.Struct("<dI")  # when a read of the output came, and its bytes, which follow
 _BUFFER = 2**20
 # Searching 100 MB of short lines takes 2 s of processor time, so an honest pattern stays far below these.
 _LEAST_LIMIT_S, _LIMIT_S_PER_BYTE = 30.0, 1e-6
+
+
+# What a terminal would have taken for commands: colours, cursor movements.
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
+_ENDS = re.compile(rb"\r\n|\n|\r")
+LONGEST_LINE = 65536  # bytes
+_LINE_MEMORY, _MOST_MEMORY = 200, 2**28  # bytes: what a line takes beside its text, and all lines together
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line, when its end arrived, by the machine's monotonic clock in seconds, and which read of the output brought it."""
+
+    text: str
+    at_s: float
+    read: int
+
+
+class LineClock:
+    """Takes a program's output as it came, and keeps the lines that a pattern matches with the moments at which they came.
+
+    Without a pattern all lines are kept. A line is cut at :data:`LONGEST_LINE` bytes.
+    """
+
+    def __init__(self, patterns: Sequence[str] = ()) -> None:
+        self.lines: list[Line] = []
+        self.cut = 0  # lines that were too long
+        self._searches = [re.compile(pattern).search for pattern in patterns]
+        self._rest, self._reads, self._memory, self._cutting = b"", 0, 0, False
+
+    def take(self, output: bytes, at_s: float) -> None:
+        """Take what one read brought; a line also ends where a progress bar begins it anew."""
+        self._reads += 1
+        first, *others = _ENDS.split(output)
+        self._extend(first)
+        if not others:
+            return
+        *whole, rest = others
+        self._keep([self._rest, *whole] if self._rest else whole, at_s)
+        self._rest, self._cutting = b"", False
+        self._extend(rest)
+
+    def close(self, at_s: float) -> list[Line]:
+        """Return all lines that were kept, the last one too if nothing ended it."""
+        if self._rest:
+            self._keep([self._rest], at_s)
+            self._rest = b""
+        return self.lines
+
+    def _extend(self, part: bytes) -> None:
+        """Add to the line that has not ended yet."""
+        if not self._cutting:
+            self._rest += part
+        if len(self._rest) > LONGEST_LINE:
+            self._rest, self._cutting = self._rest[:LONGEST_LINE], True
+            self.cut += 1
+
+    def _keep(self, whole: list[bytes], at_s: float) -> None:
+        """Keep what is wanted of the lines that ended at one moment."""
+        joined = b"\n".join(whole).decode("utf-8", "replace")
+        texts = joined.split("\n")
+        if "\x1b" in joined:
+            texts = [_ESCAPES.sub("", text) for text in texts]
+        for text in self._select(texts):
+            self.lines.append(Line(text, at_s, self._reads))
+            self._memory += len(text) + _LINE_MEMORY
+        if self._memory > _MOST_MEMORY:
+            raise RecordError(
+                f"a pattern matches more than {len(self.lines) - 1:,} of the printed lines; have it match one line an epoch"
+            )
+
+    def _select(self, texts: list[str]) -> Iterable[str]:
+        match self._searches:
+            case []:
+                return filter(None, texts)
+            case [search]:
+                return (text for text in filter(search, texts) if text)
+            case _:
+                return (text for text in texts if text and any(search(text) for search in self._searches))
 
 
 @dataclass(frozen=True)

@@ -33,13 +33,13 @@ from speedproof.results.run_record import (
 )
 from speedproof.run.arrivals import find_start_up, find_time_after, judge_arrivals, list_observed
 from speedproof.run.command_words import program_command
+from speedproof.run.epoch_reports import Marks
 from speedproof.run.outside_watch import list_changed_so_far, shorten_home
+from speedproof.run.printed_output import LONGEST_LINE
 from speedproof.run.printed_times import find_resolution
 from speedproof.run.program_ranks import agree_on_ending
 from speedproof.run.quality_command import Judge, MeasuredQuality, find_judge, measure_quality
-from speedproof.run.read_lines import LONGEST_LINE
-from speedproof.run.read_marks import Marks
-from speedproof.run.read_progress import read_progress
+from speedproof.run.read_progress import SOURCES, read_progress
 from speedproof.run.watched_program import RECEIVED, Task, Watched, watch_program
 from speedproof.run.working_folder import (
     working_folder,
@@ -84,7 +84,8 @@ def run_program(
     started, marks, judged = _now(), Marks(), None
     with working_folder(workload, variant) as place:
         command = program_command(workload, variant, data, place)
-        taking = variant.reads.source == "ranges" and request.profiler == "none"
+        source = SOURCES[variant.reads.source]
+        taking = source.takes_ranges and request.profiler == "none"
         cost = measure_cost({**os.environ, **environ, **variant.environment}) if taking and variant.image is None else None
         task = Task(
             config,
@@ -103,8 +104,8 @@ def run_program(
             seen = watch_program(task, folder, place, output, environ)
         outcome, reason = seen.outcome, seen.reason
         epochs = config.reported_epochs_of(request.variant, request.profiler)
-        if outcome == "completed" and (taking or variant.reads.source != "ranges"):
-            outcome, reason, marks = _read_progress(folder, place, seen, variant, epochs)
+        if outcome == "completed" and (taking or not source.takes_ranges):
+            outcome, reason, marks = _read_progress(seen, variant, epochs)
         if outcome == "completed" and judge is not None:
             outcome, reason, judged = _judge(judge)
     if variant.ranks > 1:
@@ -164,7 +165,7 @@ def _observe(
     return Observations(
         left_processes=seen.left if profiler == "none" else 0,  # nsys has helpers of its own
         left_cpu_s=seen.life.left_cpu_s if seen.life and profiler == "none" else None,
-        arrivals=judge_arrivals(marks, seen.reports, variant.reads),
+        arrivals=judge_arrivals(marks),
         ranks=variant.gpus if variant.own_ranks else 1,
         rates=marks.rates,
         start_up_s=find_start_up(marks, seen.launched_s),
@@ -193,7 +194,7 @@ def _counting_gpus(
 
 def _list_epoch_ends(marks: Marks, reading: Reading) -> list[int]:
     """Return when each epoch's line or mark came, in nanoseconds since 1970; a file's rows have no moments of their own."""
-    if reading.source not in ("lines", "marks"):
+    if not SOURCES[reading.source].arrives:
         return []
     since_ns = time.time_ns() - time.monotonic_ns()
     return [round(epoch.end_seen_s * NS_PER_S) + since_ns for epoch in marks.epochs if epoch.end_seen_s is not None]
@@ -238,11 +239,11 @@ def follow_program(
         raise TrainingError(f"{folder.name}: {outcome.replace('_', ' ')}: {reason}")
 
 
-def _read_progress(folder: Path, place: Path, seen: Watched, variant: Variant, epochs: int) -> tuple[RunOutcome, str, Marks]:
+def _read_progress(seen: Watched, variant: Variant, epochs: int) -> tuple[RunOutcome, str, Marks]:
     """Return how the run ended by what it left of its progress, and this."""
     reading = variant.reads
     try:
-        marks = read_progress(folder, place, seen.reports, reading)
+        marks = read_progress(seen.reports, reading)
     except RecordError as error:
         return "failed", str(error), Marks()
     found = len(marks.epochs)
@@ -251,7 +252,8 @@ def _read_progress(folder: Path, place: Path, seen: Watched, variant: Variant, e
     if reading.source == "marks" and variant.told_epochs:
         why = f"marked {found} whole epochs of {epochs} (SPEEDPROOF_EPOCHS); see speedproof/marks.py"
     else:
-        why = f"{found} epochs by its {reading.source}, where {epochs} were expected; all runs of a variant must have as many"
+        source = SOURCES[reading.source].title
+        why = f"{found} epochs by its {source}, where {epochs} were expected; all runs of a variant must have as many"
     return "failed", why, marks
 
 

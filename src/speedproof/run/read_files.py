@@ -14,17 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from speedproof.config.reading import Reading
+from speedproof.run.epoch_reports import EpochSource, MarkedEpoch, Marks, ReportedValue, Reports, place_values
 from speedproof.run.printed_times import PrintedTime, join_thousands, subtract_times
-from speedproof.run.read_lines import (
-    ReportedValue,
-    check_length,
-    mark_sample,
-    parse_rate,
-    parse_time,
-    place_values,
-    read_number,
-)
-from speedproof.run.read_marks import MarkedEpoch, Marks
+from speedproof.run.read_lines import check_length, mark_sample, parse_rate, parse_time, read_number
 from speedproof.run.watched_file import FileWatch
 from speedproof.util.errors import RecordError, advise_install
 
@@ -205,3 +197,10 @@ def read_scalars(path: Path, name: str) -> list[dict[str, Any]]:
     except Exception as error:  # of the library, of many kinds
         raise RecordError(f"{name}: TensorBoard cannot read it ({' '.join(str(error).split()):.80})") from None
     return rows
+
+
+def _read(reports: Reports, reading: Reading) -> Marks:
+    return replace(read_file(reports.place, reading, reports.file), unseen="file")
+
+
+FILE_SOURCE = EpochSource("file", "file", _read, seen="when its file grows")

@@ -3,102 +3,16 @@
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from speedproof.config.reading import Reading, TimeUnit
+from speedproof.run.epoch_reports import EpochSource, MarkedEpoch, Marks, ReportedValue, Reports, place_values
+from speedproof.run.printed_output import Line
 from speedproof.run.printed_times import PrintedTime, join_thousands, read_rate, read_time, subtract_times
-from speedproof.run.read_marks import MarkedEpoch, Marks, parse_samples
 from speedproof.util.errors import RecordError
 
 _LONGEST_S = 1e9  # thirty years
-
-# What a terminal would have taken for commands: colours, cursor movements.
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
-_ENDS = re.compile(rb"\r\n|\n|\r")
-LONGEST_LINE = 65536  # bytes
-_LINE_MEMORY, _MOST_MEMORY = 200, 2**28  # bytes: what a line takes beside its text, and all lines together
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line, when its end arrived, by the machine's monotonic clock in seconds, and which read of the output brought it."""
-
-    text: str
-    at_s: float
-    read: int
-
-
-class LineClock:
-    """Takes a program's output as it came, and keeps the lines that a pattern matches with the moments at which they came.
-
-    Without a pattern all lines are kept. A line is cut at :data:`LONGEST_LINE` bytes.
-    """
-
-    def __init__(self, patterns: Sequence[str] = ()) -> None:
-        self.lines: list[Line] = []
-        self.cut = 0  # lines that were too long
-        self._searches = [re.compile(pattern).search for pattern in patterns]
-        self._rest, self._reads, self._memory, self._cutting = b"", 0, 0, False
-
-    def take(self, output: bytes, at_s: float) -> None:
-        """Take what one read brought; a line also ends where a progress bar begins it anew."""
-        self._reads += 1
-        first, *others = _ENDS.split(output)
-        self._extend(first)
-        if not others:
-            return
-        *whole, rest = others
-        self._keep([self._rest, *whole] if self._rest else whole, at_s)
-        self._rest, self._cutting = b"", False
-        self._extend(rest)
-
-    def close(self, at_s: float) -> list[Line]:
-        """Return all lines that were kept, the last one too if nothing ended it."""
-        if self._rest:
-            self._keep([self._rest], at_s)
-            self._rest = b""
-        return self.lines
-
-    def _extend(self, part: bytes) -> None:
-        """Add to the line that has not ended yet."""
-        if not self._cutting:
-            self._rest += part
-        if len(self._rest) > LONGEST_LINE:
-            self._rest, self._cutting = self._rest[:LONGEST_LINE], True
-            self.cut += 1
-
-    def _keep(self, whole: list[bytes], at_s: float) -> None:
-        """Keep what is wanted of the lines that ended at one moment."""
-        joined = b"\n".join(whole).decode("utf-8", "replace")
-        texts = joined.split("\n")
-        if "\x1b" in joined:
-            texts = [_ESCAPES.sub("", text) for text in texts]
-        for text in self._select(texts):
-            self.lines.append(Line(text, at_s, self._reads))
-            self._memory += len(text) + _LINE_MEMORY
-        if self._memory > _MOST_MEMORY:
-            raise RecordError(
-                f"a pattern matches more than {len(self.lines) - 1:,} of the printed lines; have it match one line an epoch"
-            )
-
-    def _select(self, texts: list[str]) -> Iterable[str]:
-        match self._searches:
-            case []:
-                return filter(None, texts)
-            case [search]:
-                return (text for text in filter(search, texts) if text)
-            case _:
-                return (text for text in texts if text and any(search(text) for search in self._searches))
-
-
-@dataclass(frozen=True)
-class ReportedValue:
-    """A number that a program reported: where in the order of its reports, and when."""
-
-    order: int
-    value: float
-    at_s: float
 
 
 def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
@@ -209,27 +123,18 @@ def read_number(text: str | None, key: str, place: str) -> float:
     return value
 
 
-def place_values(
-    epochs: list[tuple[int, MarkedEpoch]],
-    qualities: Sequence[ReportedValue],
-    samples: Sequence[ReportedValue],
-    times: Sequence[PrintedTime] = (),
-) -> Marks:
-    """Put qualities and samples to the epochs that they are of, by the order in which all came.
+def add_qualities(marks: Marks, lines: Sequence[Line], pattern: str | None) -> Marks:
+    """Put printed qualities to epochs: as many as these in their order, others to that in which they came, or the last before.
 
-    `times` are those of the epochs, if the program printed them.
+    What is printed as an epoch ends comes here a moment later, when the next one has begun.
     """
-    marks = Marks([epoch for _, epoch in epochs], times=list(times))
-    ends = [order for order, _ in epochs]
-    for values, name in ((qualities, "quality"), (samples, "samples")):
-        early = bool(values and ends and values[0].order <= ends[0])
-        for one in values:
-            passed = sum(end < one.order for end in ends) if early else max(1, sum(end <= one.order for end in ends))
-            number = min(passed + 1 if early else passed, len(ends))
-            if ends:
-                setattr(marks.epochs[number - 1], name, one.value if name == "quality" else parse_samples(one.value, name))
-            if name == "quality":
-                marks.qualities.append((number, one.value, one.at_s))
+    values = find_values(lines, pattern, "quality") if pattern else []
+    for order, one in enumerate(values, start=1):
+        begun = max(1, sum(epoch.begins_s <= one.at_s for epoch in marks.epochs))
+        number = order if len(values) == len(marks.epochs) else begun
+        if marks.epochs:
+            marks.epochs[number - 1].quality = one.value
+        marks.qualities.append((min(number, len(marks.epochs)), one.value, one.at_s))
     return marks
 
 
@@ -251,3 +156,10 @@ def _read_arrivals(lines: Sequence[Line], pattern: str) -> list[tuple[int, Marke
         (order, MarkedEpoch(before.at_s, None, line.at_s, begin_seen_s=before.at_s, end_seen_s=line.at_s))
         for (_, before), (order, line) in pairwise(found)
     ]
+
+
+def _read(reports: Reports, reading: Reading) -> Marks:
+    return read_lines(reports.lines, reading)
+
+
+LINES_SOURCE = EpochSource("lines", "lines", _read, seen="when its lines arrive", arrives=True)

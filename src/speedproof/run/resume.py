@@ -1,8 +1,13 @@
 """Which runs of an interrupted experiment are kept (whole ones that measured what is asked for), and its files' checksums."""
 
 import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
+
+import pandas as pd
 
 from speedproof.config.model import Config
 from speedproof.results.experiment import PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun
@@ -14,6 +19,7 @@ from speedproof.results.run_record import (
     TRACE_FOLDER,
     Backend,
     Conditions,
+    Run,
     check_run_qualities,
     fingerprint_of,
     read_epochs,
@@ -64,30 +70,43 @@ def remove_runs_of_another_order(folder: Path, plan: Plan) -> None:
         shutil.rmtree(folder / RUNS_FOLDER, ignore_errors=True)
 
 
-def digest_tables(folder: Path, runs: list[str]) -> dict[str, str]:
-    """Return the SHA-256 of every file of the runs that a later step reads, by path relative to the experiment's folder."""
+def digest_tables(folder: Path, runs: Iterable[str], known: Mapping[Path, str] = MappingProxyType({})) -> dict[str, str]:
+    """Return the SHA-256 of every file of the runs that a later step reads, by path relative to the experiment's folder.
+
+    Files whose digest is `known` are not read again.
+    """
     found = [path for run in runs for pattern in VOUCHED for path in (folder / RUNS_FOLDER / run).glob(pattern)]
-    return {path.relative_to(folder).as_posix(): sha256_of(path) for path in sorted(found) if _is_table(path)}
+    tables = [path for path in sorted(found) if _is_table(path)]
+    return {path.relative_to(folder).as_posix(): known.get(path) or sha256_of(path) for path in tables}
 
 
 def _is_table(path: Path) -> bool:
     return path.is_file() and not path.name.startswith(".")  # as what a kill left of a file that was being written
 
 
-def is_whole(folder: Path, fingerprint: str, quality: Quality) -> bool:
-    """Return whether a run ended well, left all that it should have, and measured what is asked for now."""
+@dataclass(frozen=True)
+class WholeRun:
+    """A run that ended well, and its epochs."""
+
+    run: Run
+    epochs: pd.DataFrame
+
+
+def read_whole_run(folder: Path, fingerprint: str, quality: Quality) -> WholeRun | None:
+    """Return a run that ended well, left all that it should have, and measured what is asked for now; None of any other."""
     try:
         run = read_run(folder) if (folder / RUN_FILE).exists() else None
         if run is None or run.outcome != "completed" or run.fingerprint != fingerprint:
-            return False
+            return None
         # No digest vouches for these yet: a table that a full disk cut off would be computed with from here on.
         epochs = read_epochs(folder)
-        if epochs["epoch"].tolist() != list(range(1, run.epochs + 1)):
-            return False
+        if len(epochs) != run.epochs:
+            return None
         check_run_qualities(folder, quality, run, epochs)
         places = process_folders(folder, run.ranks)
         for place in places:
             read_gpu_samples(place)
     except RecordError:
-        return False
-    return run.profiler == "none" or all((place / TRACE_FOLDER / TRACE_FILE).exists() for place in places)
+        return None
+    traced = run.profiler == "none" or all((place / TRACE_FOLDER / TRACE_FILE).exists() for place in places)
+    return WholeRun(run, epochs) if traced else None

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 
+import pandas as pd
+
 from speedproof.cluster.gpu_monitor import GpuMonitor, name_gpu_processes, naming_others
 from speedproof.cluster.machine_load import is_of_ours, watching_machine
 from speedproof.cluster.nodes import ALONE, Node
@@ -25,7 +27,7 @@ from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDE
 from speedproof.results.files import digest_of, read_record, write_json, write_sealed
 from speedproof.results.folder import check_one_layout
 from speedproof.results.ranks import process_folders, rank_folder
-from speedproof.results.run_record import Backend, Conditions, Run, read_run
+from speedproof.results.run_record import Backend, Conditions, Run
 from speedproof.run.caches import compile_cache, fill_prepared_folders
 from speedproof.run.conditions import describe_conditions
 from speedproof.run.gpu_sampling import note_problems, sampling_gpus
@@ -35,7 +37,7 @@ from speedproof.run.plan import plan_experiment
 from speedproof.run.process import run_here, run_process, stoppable
 from speedproof.run.program import Request, run_program
 from speedproof.run.program_variables import passed_variables
-from speedproof.run.resume import digest_tables, expected_fingerprint, is_whole, remove_runs_of_another_order
+from speedproof.run.resume import digest_tables, expected_fingerprint, read_whole_run, remove_runs_of_another_order
 from speedproof.run.scratch import take_place, writing_apart
 from speedproof.run.stopping import STOPPED_SINCE, RunValue, Watch
 from speedproof.run.tampering import Manifest
@@ -168,12 +170,11 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
         tracer: Backend = selection.backend if selection else "none"
         fingerprint = expected_fingerprint(job.config, planned, tracer, conditions)
         variant = job.config.completed_variants[planned.variant]
-        if variant.nodes == 1 and is_whole(folder, fingerprint, plan.quality):
+        if variant.nodes == 1 and (whole := read_whole_run(folder, fingerprint, plan.quality)):
             kept.append(name)
             log.info("run %d of %d, %s: kept", number, len(names), name)
-            run = read_run(folder)
             manifest.add(folder)
-            observer.end_run(_tell(watch, planned, folder, run, run.process_s, kept=True))
+            observer.end_run(_tell(watch, planned, folder, whole.run, whole.run.process_s, whole.epochs))
             continue
         kept_as = _find_checkpoint(job.config, planned, folder, fingerprint)
         if not (kept_as and kept_as.at_s):
@@ -189,7 +190,7 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
         log.info("run %d of %d, %s: %.1f s, %s%s", number, len(names), name, run.process_s, best, breaks)
         observer.end_run(_tell(watch, planned, folder, run, time.monotonic() - begun_s))
     _remove_other_runs(job.folder / RUNS_FOLDER, list(done))  # of an attempt that was to go on for longer
-    digests = digest_tables(job.folder, list(done))
+    known = {path: digest for name in done for path, digest in manifest.list_digests(job.folder / RUNS_FOLDER / name).items()}
     experiment = Experiment(
         experiment=job.experiment,
         variants=job.config.measurement.variants,
@@ -206,7 +207,7 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
         prepared=prepared,
         kept=kept,
         conditions=conditions,
-        digests=digests,
+        digests=digest_tables(job.folder, done, known),
     )
     write_sealed(job.folder / EXPERIMENT_FILE, experiment)
     return experiment
@@ -232,15 +233,17 @@ def _check_unchanged(manifest: Manifest, folder: Path, when: str) -> None:
         raise
 
 
-def _tell(watch: Watch, planned: PlannedRun, folder: Path, run: Run, lasted_s: float, kept: bool = False) -> EndedRun:
-    """Tell what watches the timed rounds of one more run, and return it."""
+def _tell(
+    watch: Watch, planned: PlannedRun, folder: Path, run: Run, lasted_s: float, kept: pd.DataFrame | None = None
+) -> EndedRun:
+    """Tell what watches the timed rounds of one more run, and return it; `kept` are the epochs of one that was kept."""
     if planned.mode != "timed":
-        return EndedRun(folder.name, planned, run, None, kept)
-    compared = read_compared(folder, run, watch.metric)
+        return EndedRun(folder.name, planned, run, None, kept is not None)
+    compared = read_compared(folder, run, watch.metric, kept)
     watch.add(planned, RunValue(compared.cost, compared.resolution, run.best_quality), lasted_s)
     if watch.stopped:
         log.info("%s after %d of %d rounds", STOPPED_SINCE[watch.stopped.reason], watch.stopped.rounds, watch.stopped.most)
-    return EndedRun(folder.name, planned, run, compared, kept)
+    return EndedRun(folder.name, planned, run, compared, kept is not None)
 
 
 def digest_code(workload: Workload) -> str:

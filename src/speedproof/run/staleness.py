@@ -1,11 +1,12 @@
 """Whether the experiments of a results folder are those of the configuration that lies beside them."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from speedproof.config.load import read_completed_config
 from speedproof.config.model import Config
-from speedproof.results.experiment import RUNS_FOLDER, Experiment, PlannedRun, read_experiment, read_whole_experiment
-from speedproof.results.folder import CONFIG_FILE, list_experiments
+from speedproof.results.experiment import RUNS_FOLDER, Experiment, PlannedRun, read_experiment
+from speedproof.results.folder import CONFIG_FILE, Results, list_experiments, read_results
 from speedproof.results.older_versions import name_today
 from speedproof.results.run_record import Run, read_run
 from speedproof.run.plan import plan_experiment
@@ -28,7 +29,7 @@ def check_current(results: Path) -> None:
     for folder in list_experiments(results):
         experiment = read_experiment(folder)
         if name_today(experiment.experiment) in config.experiments() and (
-            differing := _find_difference(folder, experiment, config)
+            differing := _find_difference(experiment, lambda name, of=folder: read_run(of / RUNS_FOLDER / name), config)
         ):
             raise RecordError(
                 f"{folder}: was measured under another configuration than {results / CONFIG_FILE} says: {differing}; run the "
@@ -36,17 +37,19 @@ def check_current(results: Path) -> None:
             )
 
 
-def is_measured(folder: Path, config: Config, code: str) -> bool:
-    """Return whether an experiment is finished and sound, and measured what `config` plans, by code of that digest."""
+def read_measured(results: Path, config: Config, code: str) -> Results | None:
+    """Read results without summaries if their experiment measured what `config` plans, by code of that digest; else None."""
     try:
-        experiment = read_whole_experiment(folder)
-        return experiment.conditions.sources == code and _find_difference(folder, experiment, config) is None
+        read = read_results(results, summaries=False)
     except RecordError:
-        return False
+        return None
+    experiment, runs = read.experiments[0], {run.name: run.run for run in read.runs}
+    stale = experiment.conditions.sources != code or _find_difference(experiment, runs.__getitem__, config)
+    return None if stale else read
 
 
-def _find_difference(folder: Path, experiment: Experiment, config: Config) -> str | None:
-    """Return the first thing in which an experiment is not what the configuration plans."""
+def _find_difference(experiment: Experiment, find_run: Callable[[str], Run], config: Config) -> str | None:
+    """Return the first thing in which an experiment, whose runs are found by name, is not what the configuration plans."""
     plan = plan_experiment(config, name_today(experiment.experiment), experiment.design)
     rounds = experiment.stopped.rounds if experiment.stopped and experiment.stopped.reason != "closed" else None
     planned = {name: run for name, run in plan.runs(rounds).items() if name not in experiment.undone}
@@ -63,7 +66,7 @@ def _find_difference(folder: Path, experiment: Experiment, config: Config) -> st
     if experiment.trust_reported != config.measurement.trust_reported:
         return "`measurement.trust_reported`"
     for name, run in planned.items():
-        if differing := _differing_settings(read_run(folder / RUNS_FOLDER / name), run, config):
+        if differing := _differing_settings(find_run(name), run, config):
             return f"{', '.join(differing)} of {name}"
     return None
 

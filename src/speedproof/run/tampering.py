@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from stat import S_ISLNK, S_ISREG
 
@@ -15,6 +16,13 @@ _READ_WHOLE_BYTES = 2**22
 _BLOCKS, _BLOCK_BYTES = 16, 2**16
 
 
+@dataclass(frozen=True)
+class _Recorded:
+    state: _State
+    digest: bytes
+    whole: bool  # whether that is the SHA-256 of all that a regular file holds
+
+
 class Manifest:
     """Remembers the content of files and folders, and finds what differs from it later.
 
@@ -23,13 +31,17 @@ class Manifest:
 
     def __init__(self, paths: Iterable[Path] = ()) -> None:
         """Record these files and folders."""
-        self._files: dict[Path, dict[str, tuple[_State, bytes]]] = {}
+        self._files: dict[Path, dict[str, _Recorded]] = {}
         for path in paths:
             self.add(path)
 
     def add(self, path: Path) -> None:
         """Record one more file, or a folder with all that it holds; one that is missing must stay missing."""
-        self._files[path] = {name: (state, _digest(name, state)) for name, state in _list_states(path)}
+        self._files[path] = {name: _record(name, state) for name, state in _list_states(path)}
+
+    def list_digests(self, path: Path) -> dict[Path, str]:
+        """Return the SHA-256 of what was recorded of a folder's files, those that were read whole."""
+        return {Path(name): one.digest.hex() for name, one in self._files[path].items() if one.whole}
 
     def find_changed(self) -> dict[Path, Path]:
         """Return what was recorded and does not hold any more, each with a file of it that was changed, added or removed."""
@@ -39,12 +51,13 @@ class Manifest:
     def _find_changed(self, path: Path) -> Path | None:
         recorded, now = self._files[path], dict(_list_states(path))
         for name in now.keys() | recorded.keys():
-            changed = now.get(name) != (recorded[name][0] if name in recorded else None)
-            if changed and name in now.keys() & recorded:
-                changed = _digest(name, now[name]) != recorded[name][1]
-                recorded[name] = (now[name], recorded[name][1])  # touched alone: not read again
-            if changed:
+            before, state = recorded.get(name), now.get(name)
+            if before is None or state is None:
                 return Path(name)
+            if state != before.state:
+                if _mode_of(state) != _mode_of(before.state) or _record(name, state).digest != before.digest:
+                    return Path(name)
+                recorded[name] = replace(before, state=state)  # touched alone: not read again
         return None
 
     def check(self, when: str) -> None:
@@ -82,21 +95,31 @@ def _state_of(status: os.stat_result) -> _State:
     return status.st_size, status.st_ctime_ns, status.st_ino, status.st_mode
 
 
-def _digest(name: str, state: _State) -> bytes:
-    """Return a digest of a file's content, kind and rights."""
-    size, _, _, mode = state
-    digest = hashlib.sha256(b"%o " % mode)
+def _mode_of(state: _State) -> int:
+    return state[3]
+
+
+def _record(name: str, state: _State) -> _Recorded:
+    """Read a file, or the target of a link, for its digest."""
+    size, mode = state[0], _mode_of(state)
     try:
         if S_ISLNK(mode):
-            digest.update(os.fsencode(Path(name).readlink()))
-        elif S_ISREG(mode) and size <= _READ_WHOLE_BYTES:
-            digest.update(Path(name).read_bytes())
-        elif S_ISREG(mode):
-            with Path(name).open("rb") as file:
-                digest.update(b"%d %d " % (size, os.fstat(file.fileno()).st_mtime_ns))
-                for number in range(_BLOCKS):
-                    file.seek((size - _BLOCK_BYTES) * number // (_BLOCKS - 1))
-                    digest.update(file.read(_BLOCK_BYTES))
+            content = os.fsencode(Path(name).readlink())
+        elif not S_ISREG(mode):
+            content = b""
+        elif size <= _READ_WHOLE_BYTES:
+            return _Recorded(state, hashlib.sha256(Path(name).read_bytes()).digest(), whole=True)
+        else:
+            content = _read_blocks(Path(name), size)
     except OSError as error:  # closed to us, or gone since it was listed
-        digest.update(f"unreadable {error.errno}".encode())
-    return digest.digest()
+        content = f"unreadable {error.errno}".encode()
+    return _Recorded(state, hashlib.sha256(content).digest(), whole=False)
+
+
+def _read_blocks(path: Path, size: int) -> bytes:
+    with path.open("rb") as file:
+        blocks = [b"%d %d " % (size, os.fstat(file.fileno()).st_mtime_ns)]
+        for number in range(_BLOCKS):
+            file.seek((size - _BLOCK_BYTES) * number // (_BLOCKS - 1))
+            blocks.append(file.read(_BLOCK_BYTES))
+    return b"".join(blocks)

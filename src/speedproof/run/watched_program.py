@@ -21,13 +21,13 @@ from speedproof.results.run_record import (
     RunOutcome,
 )
 from speedproof.run.command_words import enter_image
+from speedproof.run.epoch_reports import Reports
 from speedproof.run.marks_pipe import timing_marks
 from speedproof.run.outside_watch import Changes, find_changes, list_shared_places, shorten_home
 from speedproof.run.printed_output import FoundLines
 from speedproof.run.private_folders import list_private_folders, overlays_folder, private_place, private_variables
 from speedproof.run.program_variables import without_dropped
 from speedproof.run.pseudo_terminal import Relay, relaying
-from speedproof.run.read_progress import Reports
 from speedproof.run.watched_file import watching_file
 from speedproof.run.working_folder import (
     list_entries,
@@ -70,7 +70,7 @@ class Watched:
     reason: str
     launched_s: float
     ended_s: float
-    reports: Reports = field(default_factory=Reports)
+    reports: Reports
     changed: list[str] = field(default_factory=list)  # what it changed of what is linked into its working folder
     left: int = 0  # processes of it that still ran when it had ended, and were ended
     gone_s: float = 0.0  # when its last process had ended
@@ -133,7 +133,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         outcome, reason = "failed", unsearched
     after = list_watched(variant, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    reports = Reports(found.lines, ranges, arrivals, file)
+    reports = Reports(folder, place, found.lines, ranges, arrivals, file)
     own_places = [*list_own_places(workload), folder, place]
     watched = variant.caches is not None and not variant.isolated
     outward = find_changes(variant.package_folders, launched_ns, own_places) if watched else Changes()

@@ -51,8 +51,8 @@ from speedproof.stats.scaling import is_weak_scaling, measure_scalings
 from speedproof.util.progress_bar import SOON_S, report_progress
 
 
-def compare_experiments(results: Path, claims: Path, differences: Differences = MappingProxyType({})) -> Comparison:
-    """Compare all variants of a results folder's experiments, and judge every claim of the file `claims`.
+def compare_experiments(results: Results | Path, claims: Path, differences: Differences = MappingProxyType({})) -> Comparison:
+    """Compare all variants of a results folder's experiments, read by now or not, and judge every claim of the file `claims`.
 
     What a stage of the ablation changed in the trace is known from the traces' `differences`, by the names of two stages.
 
@@ -60,12 +60,12 @@ def compare_experiments(results: Path, claims: Path, differences: Differences = 
     faster. Raises :class:`RecordError` or :class:`ConfigError` where a file is missing or cannot be read.
     """
     claims_file = load_claims(claims)
-    read = read_results(results)
+    read = results if isinstance(results, Results) else read_results(results)
     of_ablation = read.of_ablation()
     stages = measure_ablation(of_ablation, differences)
     return Comparison(
         experiments=[experiment.experiment for experiment in read.experiments],
-        made_of={name: sha256_of(results / name) for name in read.sources},
+        made_of={name: sha256_of(read.folder / name) for name in read.sources},
         conditions=read.experiments[0].conditions,
         quality=read.quality,
         equivalence_margin=read.equivalence_margin,

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+import pandas as pd
+
 from speedproof.results.comparison import MetricNote
 from speedproof.results.folder import MeasuredRun
 from speedproof.results.quality import Better, Quality
@@ -132,8 +134,11 @@ class Compared:
     resolution: float  # a share of the cost
 
 
-def read_compared(folder: Path, run: Run, metric: str | None) -> Compared:
-    """Return what a run in `folder` is compared by; without a metric the training epoch, or the process without epochs."""
+def read_compared(folder: Path, run: Run, metric: str | None, epochs: pd.DataFrame | None = None) -> Compared:
+    """Return what a run in `folder` is compared by; without a metric the training epoch, or the process without epochs.
+
+    Its epochs are read unless they are given.
+    """
     name = metric or ("training_epoch_s" if run.epochs else "process_s")
     measured = MeasuredRun(
         results=folder.parents[3],
@@ -142,7 +147,7 @@ def read_compared(folder: Path, run: Run, metric: str | None) -> Compared:
         name=folder.name,
         run=run,
         title=run.variant,
-        epochs=read_epochs(folder),
+        epochs=read_epochs(folder) if epochs is None else epochs,
         quality=Quality(),
         summary=None,
     )

@@ -250,13 +250,13 @@ FIGURES = (
 )
 
 
-def draw_figures(results: Path, out: Path) -> FigureIndex:
+def draw_figures(results: Evidence | Path, out: Path) -> FigureIndex:
     """Draw what the evidence in `results` (with its `comparison.json`) allows, as SVG and PNG, into the folder `out`.
 
     `figures.json`, written last, lists the figures and says why one is missing. Files of a figure that is no longer drawn
     are removed, so that the folder never shows an older measurement.
     """
-    evidence = read_evidence(results)
+    evidence = results if isinstance(results, Evidence) else read_evidence(results)
     (out / FIGURES_FILE).unlink(missing_ok=True)
     entries = []
     with report_progress("drawing", len(FIGURES), "figures", after_s=SOON_S) as advance:

@@ -1,6 +1,6 @@
 """What figures are drawn from, and whether there is enough of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from speedproof.results.asked import Asked
@@ -26,6 +26,10 @@ class Evidence:
     def asked(self) -> Asked | None:
         """Return what the proof was asked, where its folder tells."""
         return self.results.asked
+
+    def asked_again(self) -> "Evidence":
+        """Return the same, by what the proof's folder says now of what was asked."""
+        return replace(self, results=replace(self.results))  # without what was read once
 
     @property
     def tells_quality(self) -> bool:

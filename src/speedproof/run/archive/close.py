@@ -21,7 +21,7 @@ from speedproof.results.files import read_record, write_sealed
 from speedproof.results.ranks import process_folders
 from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, LOG_FILE, Run, read_run
 from speedproof.run.plan import plan_experiment
-from speedproof.run.resume import digest_tables, expected_fingerprint, is_whole
+from speedproof.run.resume import digest_tables, expected_fingerprint, read_whole_run
 from speedproof.stats.comparability import differing_conditions
 from speedproof.util.errors import RecordError
 
@@ -75,7 +75,7 @@ def close_experiment(folder: Path, config: Config) -> Experiment:
         kept=list(whole),
         undone={name: _describe_end(folder / RUNS_FOLDER / name) for name in planned if name not in whole},
         conditions=next(iter(whole.values())).conditions,
-        digests=digest_tables(folder, list(whole)),
+        digests=digest_tables(folder, whole),
     )
     write_sealed(folder / EXPERIMENT_FILE, experiment)
     return experiment
@@ -92,7 +92,8 @@ def _read_whole(config: Config, planned: PlannedRun, folder: Path) -> Run | None
     if traced == (planned.mode == "timed") or not all(file.exists() for file in files):
         return None
     fingerprint = expected_fingerprint(config, planned, run.profiler, run.conditions)
-    return run if is_whole(folder, fingerprint, config.measurement.quality) else None
+    whole = read_whole_run(folder, fingerprint, config.measurement.quality)
+    return whole.run if whole else None
 
 
 def _check_comparable(folder: Path, whole: dict[str, Run]) -> None:

@@ -5,14 +5,20 @@ from pathlib import Path
 from speedproof.report.compose import compose_document, find_timeline_variants
 from speedproof.report.document import PAGE_FILE, Markup, Picture
 from speedproof.report.figures.draw import draw_figures
-from speedproof.report.figures.figure_data import Evidence, read_evidence
+from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.figures.figure_index import FigureIndex
 from speedproof.report.html import load_picture, render_html
 from speedproof.report.markdown import write_report
 from speedproof.report.setup_sections import PROFILERS
 from speedproof.report.timeline.fragment import render_timeline
-from speedproof.results.comparison import Comparison
-from speedproof.results.folder import ANALYSIS_FOLDER, MeasuredRun, read_results
+from speedproof.results.folder import (
+    ANALYSIS_FOLDER,
+    MeasuredRun,
+    Results,
+    read_analyses,
+    read_current_comparison,
+    read_results,
+)
 from speedproof.results.names import inside
 from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.trace.diff import compare_stages, write_differences
@@ -29,36 +35,33 @@ FIGURES_FOLDER, MARKDOWN_FILE = "figures", "report.md"
 
 def rebuild_results(results: Path, claims: Path) -> None:
     """Analyse every trace, compare the experiments and write the report, as the workflow does; see there for what can fail."""
-    rebuild_numbers(results, claims)
-    rebuild_report(results, results)
+    read = read_results(results, summaries=False)  # an older version's would not be readable
+    rebuild_report(rebuild_numbers(read, claims), results)
 
 
-def rebuild_numbers(results: Path, claims: Path) -> Comparison:
-    """Analyse every trace and compare the experiments; write analyses and `comparison.json`, and return the latter."""
-    runs = read_results(results, summaries=False).runs  # an older version's would not be readable
-    _analyze_runs([run for run in runs if run.run.profiler != "none"])
-    return compare_results(results, claims)
+def rebuild_numbers(read: Results, claims: Path) -> Evidence:
+    """Analyse every trace and compare the experiments; write analyses and `comparison.json`, and return all."""
+    _analyze_runs([run for run in read.runs if run.run.profiler != "none"])
+    return compare_results(read_analyses(read), claims)
 
 
-def compare_results(results: Path, claims: Path) -> Comparison:
-    """Account for the differences between traces, compare the experiments, judge every claim; write all, return the latter."""
-    read = read_results(results)
+def compare_results(read: Results, claims: Path) -> Evidence:
+    """Account for the differences between traces, compare the experiments, judge every claim; write and return all."""
     write_differences(read)
-    comparison = compare_experiments(results, claims, compare_stages(read))
-    write_comparison(comparison, results)
-    return comparison
+    comparison = compare_experiments(read, claims, compare_stages(read))
+    write_comparison(comparison, read.folder)
+    return Evidence(read, comparison)
 
 
-def rebuild_report(results: Path, out: Path) -> None:
+def rebuild_report(evidence: Evidence, out: Path) -> None:
     """Write `report.md` with its forest plot, and `report.html` with all figures and the timeline, into `out`.
 
     Traces without an analysis, as a record's, are analysed first, into the results folder.
     """
-    _complete_analyses(results)
+    evidence = _complete_analyses(evidence)
     figures = inside(out, FIGURES_FOLDER)
-    drawn = draw_figures(results, figures)
-    write_report(results, out / MARKDOWN_FILE)
-    evidence = read_evidence(results)
+    drawn = draw_figures(evidence, figures)
+    write_report(evidence, out / MARKDOWN_FILE)
     render_html(compose_document(evidence, _load_pictures(drawn, figures), _make_timeline(evidence)), out / PAGE_FILE)
 
 
@@ -80,15 +83,18 @@ def _make_timeline(evidence: Evidence) -> Markup | None:
     return Markup(render_timeline(variants), instead="") if variants else None
 
 
-def _complete_analyses(results: Path) -> None:
+def _complete_analyses(evidence: Evidence) -> Evidence:
     lacking = [
         run
-        for run in read_results(results).runs
+        for run in evidence.results.runs
         if run.run.profiler != "none" and (run.summary is None or (run.run.ranks > 1 and run.ranks is None))
     ]
-    if lacking:
-        _analyze_runs(lacking)
-        write_differences(read_results(results))
+    if not lacking:
+        return evidence
+    _analyze_runs(lacking)
+    completed = read_analyses(evidence.results)
+    write_differences(completed)
+    return Evidence(completed, read_current_comparison(completed.folder))  # which may be of other analyses
 
 
 def _analyze_runs(runs: list[MeasuredRun]) -> None:

@@ -26,7 +26,7 @@ from speedproof.results.experiment import (
     read_whole_experiment,
 )
 from speedproof.results.files import opened, read_record, read_text, sha256_of, write_json, write_sealed, write_text
-from speedproof.results.folder import ANALYSIS_FOLDER, list_experiments, read_titles
+from speedproof.results.folder import ANALYSIS_FOLDER, list_experiments, read_results, read_titles
 from speedproof.results.names import inside
 from speedproof.results.run_record import LOG_FILE, RUN_FILE, TITLE, TRACE_FOLDER, Run, read_run
 from speedproof.results.trace_tables import read_table, without_operators, write_table
@@ -70,8 +70,7 @@ def write_record(results: list[Path], claims: Path, record: Path, untraced: Coll
         _keep_diagnosis(results, draft)
         _keep_asked(results, draft)
         _check_secrecy(draft, {run.variant for experiment in kept for run in experiment.order})
-        rebuild_numbers(draft, claims)
-        write_report(draft, draft / MARKDOWN_FILE)
+        write_report(rebuild_numbers(read_results(draft, summaries=False), claims), draft / MARKDOWN_FILE)
         shutil.rmtree(draft / ANALYSIS_FOLDER, ignore_errors=True)
         packed = scratch / "packed"
         _pack(draft, packed)

@@ -11,11 +11,11 @@ import scipy.special  # noqa: F401 (intervals need it: loaded between two runs, 
 from speedproof.cluster.doctor import diagnose
 from speedproof.cluster.gpu_monitor import list_gpu_uuids
 from speedproof.config.model import Config
-from speedproof.results.comparison import Comparison
+from speedproof.report.figures.figure_data import Evidence
 from speedproof.results.dataset import own_data
 from speedproof.results.files import write_json, write_json_if_changed, write_sealed
-from speedproof.results.folder import CONFIG_FILE
-from speedproof.run.archive.rebuild import compare_results, rebuild_numbers, rebuild_report
+from speedproof.results.folder import CONFIG_FILE, read_results
+from speedproof.run.archive.rebuild import rebuild_numbers, rebuild_report
 from speedproof.run.locks import holding_devices
 from speedproof.run.proof.find import RESULTS
 from speedproof.run.proof.progress import Progress
@@ -25,7 +25,7 @@ from speedproof.run.proof.status import Status
 from speedproof.run.proof.warm_up import WarmUp, warm_up
 from speedproof.run.proof.workspace import ProofSetup, write_for_others
 from speedproof.run.run_experiment import Job, digest_code, measure_experiment
-from speedproof.run.staleness import is_measured
+from speedproof.run.staleness import read_measured
 from speedproof.util.environment import COMMIT_VARIABLE, SOURCES_VARIABLE, step_environment
 from speedproof.util.errors import ConfigError, TrainingError
 from speedproof.util.log_file import FileOfLog, LogFormatter, log
@@ -55,8 +55,8 @@ class LocalExecutor:
             self._quiet.wait()
             return warm_up(self._out, measured.config, measured.workload, request, self._status.go_on_with)
 
-    def measure(self, measured: ProofSetup, progress: Progress) -> Comparison:
-        """Measure what is missing, compare the runs and write the report; return the comparison.
+    def measure(self, measured: ProofSetup, progress: Progress) -> Evidence:
+        """Measure what is missing, compare the runs and write the report; return what the report is of.
 
         Raises:
             TrainingError: a run did not end well, or a stop signal came. Whole runs are kept.
@@ -75,7 +75,8 @@ class LocalExecutor:
             _ending_in_order(self._status),
             without_progress(),
         ):
-            if is_measured(job.folder, config, digest_code(measured.workload)):
+            read = read_measured(results, config, digest_code(measured.workload))
+            if read is not None:
                 self._status.say("nothing is measured: all runs are those of an earlier call")
             else:
                 self._status.go_on_with("asking the machine what it can do")
@@ -83,11 +84,10 @@ class LocalExecutor:
                 write_json(data, own_data(measured.workload.declared.title))
                 measure_experiment(job, QuietRounds(self._quiet, progress), waiting=self._waiting)
             self._status.go_on_with("comparing the runs")
-            compare = rebuild_numbers if self._request.profiled else compare_results
-            comparison = compare(results, measured.workload.claims)
+            evidence = rebuild_numbers(read or read_results(results, summaries=False), measured.workload.claims)
             self._status.go_on_with("writing the report")
-            rebuild_report(results, results)
-        return comparison
+            rebuild_report(evidence, results)
+        return evidence
 
 
 def _ask_doctor(config: Config, results: Path) -> None:

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 from speedproof.config.reading import TimeUnit
 from speedproof.run.arrivals import are_since_start
+from speedproof.run.epoch_reports import Marks
 from speedproof.run.printed_times import UNIT_S, UNIT_TITLES, PrintedTime
-from speedproof.run.read_marks import Marks
 from speedproof.util.errors import RecordError
 from speedproof.util.numbers import format_value
 

@@ -16,7 +16,7 @@ from speedproof.cluster.gpu_monitor import describe_gpu, list_gpu_uuids, name_gp
 from speedproof.cluster.machine_load import read_counters, read_load
 from speedproof.profilers.nsys import read_capabilities
 from speedproof.report.document import PAGE_FILE, Link
-from speedproof.report.figures.figure_data import read_evidence
+from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.report.terminal import lay_out
 from speedproof.report.trace_listings import Listing
@@ -65,6 +65,7 @@ from speedproof.run.proof.workspace import (
     title_of,
     write_claims,
 )
+from speedproof.run.read_progress import SOURCES
 from speedproof.stats.metrics import METRICS
 from speedproof.util.errors import ConfigError, ProfilingError, SpeedproofError
 from speedproof.util.image_file import identify_image
@@ -146,18 +147,18 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
         expected_s = {name: found.process_s[name] for name in names}
         judges = request.margin is not None
         progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status, metric, judges)
-        comparison = executor.measure(measured, progress)
-        check_rounds(comparison, metric, progress.said)
+        evidence = executor.measure(measured, progress)
+        check_rounds(evidence.comparison, metric, progress.said)
         attempt = note_attempt(out, out / RESULTS, [scrub_secrets(command) for command in request.commands])
         if attempt != _read_attempt(out / RESULTS):
             _leave_asked(describe_asked(request, metric, attempt), out / RESULTS)
-            rebuild_report(out / RESULTS, out / RESULTS)
+            rebuild_report(evidence.asked_again(), out / RESULTS)
         report = str(out / RESULTS / PAGE_FILE)
-        verdict = judge(comparison, request, names, metric, found.reading.source, report)
+        verdict = judge(evidence.comparison, request, names, metric, found.reading.source, report)
         verdict = verdict.model_copy(update={"attempt": attempt})
         write_text(out / VERDICT_FILE, verdict.model_dump_json(indent=1) + "\n")
     status.pause()
-    _tell_verdict(verdict, comparison, names, _explain(request, out / RESULTS), tell)
+    _tell_verdict(verdict, evidence.comparison, names, _explain(request, evidence), tell)
     return verdict
 
 
@@ -307,11 +308,11 @@ def _list_missing_tools(request: ProofRequest) -> list[str]:
     return missing
 
 
-def _explain(request: ProofRequest, results: Path) -> str:
+def _explain(request: ProofRequest, evidence: Evidence) -> str:
     """Return what the traces say of the difference, in one sentence."""
     if not request.profiled:
         return "no trace was taken; add --profiled 1 to see where the time goes (needs Nsight Systems)"
-    words = compose_first_screen(read_evidence(results)).why
+    words = compose_first_screen(evidence).why
     return words.text if isinstance(words, Link) else "".join(words)
 
 
@@ -365,7 +366,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         f"plan: {trusted}{most}{runs} timed runs in {request.most_rounds} rounds, in an order drawn for this proof (seed "
         f"{order_seed}), {cost}; "
         f"{_START[request.workdir]}; {'blind, so that timed runs see nothing of speedproof; ' if request.blind else ''}"
-        f"compared by the {metric}, read from: {found.reading.source}{units}{traced}; results in {out}"
+        f"compared by the {metric}, read from: {SOURCES[found.reading.source].title}{units}{traced}; results in {out}"
     )
     for line in _describe_places(request):
         say(line)
@@ -379,12 +380,6 @@ def _describe_places(request: ProofRequest) -> list[str]:
     return lines
 
 
-_SEEN_BY = {
-    "marks": "when its marks arrive",
-    "ranges": "by the library that takes its ranges",
-    "lines": "when its lines arrive",
-    "file": "when its file grows",
-}
 _UNSEEN: dict[Arrivals, str] = {
     "together": "its reports come together",
     "file": "its file is written at once",
@@ -397,7 +392,7 @@ def _describe_clock(found: WarmUp, name: str) -> str:
     """Return whether our own clock sees a variant's epochs; if not, why, and what they are checked against instead."""
     arrivals = found.arrivals[name]
     if arrivals == "seen":
-        return f"observed {_SEEN_BY[found.reading.source]}"
+        return f"observed {SOURCES[found.reading.source].seen}"
     return f"observed times not available: {_UNSEEN[arrivals]}; the process is the check"
 
 

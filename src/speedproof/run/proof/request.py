@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 from speedproof.config.base import Model, Natural, Number, Positive
 from speedproof.config.job_resources import ImageAddress, JobResources, Resources
 from speedproof.config.model import Caches, VariablePattern
-from speedproof.config.reading import FilePattern, Pattern, RangeName, Reading, ReadingSource, TimeUnit
+from speedproof.config.reading import ASKED_BY, FilePattern, Pattern, RangeName, Reading, ReadingSource, TimeUnit
 from speedproof.config.validation_errors import NameKey, explain_problem, key_names
 from speedproof.results.asked import Asked, Claim
 from speedproof.results.experiment import LOOKS, Minutes
@@ -325,11 +325,9 @@ class ProofRequest(Model):
 
     def named_reading(self, context: dict[str, Any] | None = None) -> Reading | None:
         """Return the source that was named; None where the warm-up finds one."""
-        if self.epoch_range:
-            return self.reading("ranges", context)
-        if self.file:
-            return self.reading("file", context)
-        return self.reading("lines", context) if self.epoch or self.epoch_s or self.rate else None
+        named = (source for source, keys in ASKED_BY.items() if any(getattr(self, key) for key in keys))
+        source = next(named, None)
+        return None if source is None else self.reading(source, context)
 
     def reading(self, source: ReadingSource, context: dict[str, Any] | None = None) -> Reading:
         """Return how variants are read of a source; `context` says how messages call keys."""

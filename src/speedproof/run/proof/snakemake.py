@@ -16,9 +16,8 @@ from types import FrameType
 import yaml
 
 from speedproof.cluster.job_failures import AGAIN
-from speedproof.results.comparison import Comparison
+from speedproof.report.figures.figure_data import Evidence, read_evidence
 from speedproof.results.files import read_json, write_text
-from speedproof.results.folder import read_current_comparison
 from speedproof.run.proof.executor import ENDING, INTERRUPTED
 from speedproof.run.proof.find import RESULTS
 from speedproof.run.proof.progress import Progress, Records
@@ -60,12 +59,12 @@ class ProfileExecutor:
         self.run(write_for_others(measured, self._out), lambda: None, str(WARMED_UP))
         return read_warm_up(read_json(self._out / WARMED_UP))
 
-    def measure(self, measured: ProofSetup, progress: Progress) -> Comparison:
+    def measure(self, measured: ProofSetup, progress: Progress) -> Evidence:
         """Have a job measure what is missing, and the workflow compare the runs and write the report."""
         records = Records(self._out / RESULTS / "experiments/experiment-1", progress)
         self._status.go_on_with("the workflow running")
         self.run(write_for_others(measured, self._out), records.look)
-        return read_current_comparison(self._out / RESULTS)
+        return read_evidence(self._out / RESULTS)
 
     def run(self, configuration: Path, look: Callable[[], None], *targets: str) -> None:
         """Run the workflow to its report, or to other targets; `look` is called now and then. What it prints goes to a log.

@@ -25,6 +25,7 @@ from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS
 from speedproof.run.arrivals import judge_arrivals
 from speedproof.run.caches import compile_cache
 from speedproof.run.command_words import program_command
+from speedproof.run.epoch_reports import Marks
 from speedproof.run.noted_reads import noting_reads
 from speedproof.run.nsys_runs import traced_command
 from speedproof.run.outside_watch import FIRST_WALK_S, find_changes, shorten_home
@@ -37,7 +38,7 @@ from speedproof.run.proof.plausible_times import check_observed_growth, check_to
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.spoilt_files import LinkedFiles
 from speedproof.run.quality_command import Judge, find_judge, measure_quality
-from speedproof.run.read_marks import Marks, read_marks
+from speedproof.run.read_marks import read_marks
 from speedproof.run.read_progress import read_progress
 from speedproof.run.run_experiment import list_variables
 from speedproof.run.tampering import Manifest
@@ -202,8 +203,8 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
             if marked and request.blind and request.named_reading() is None:
                 raise RecordError("marks its epochs, which blind runs cannot; print their times (--epoch-s), or drop --blind")
             reading = request.named_reading() or request.reading("marks" if marked else "process")
-            marks = read_progress(Path(run), place, seen.reports, reading)
-            arrivals = judge_arrivals(marks, seen.reports, reading)
+            marks = read_progress(seen.reports, reading)
+            arrivals = judge_arrivals(marks)
             if not (reading.cumulative or request.trust_reported):
                 check_observed_growth(marks)
             check_total([] if marks.rates else marks.times, seen.ended_s - seen.launched_s, request.gpus)
@@ -345,7 +346,7 @@ def _run_isolated(
         if seen.outcome != "completed":
             return None
         try:
-            marks = read_progress(Path(run), place, seen.reports, reading)
+            marks = read_progress(seen.reports, reading)
         except StoppedError:
             raise KeyboardInterrupt from None
         except RecordError:
