@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
@@ -67,6 +67,7 @@ def run(
     from speedproof.config.workload import find_workload
     from speedproof.results.dataset import Dataset
     from speedproof.results.files import read_record
+    from speedproof.results.run_record import Backend
     from speedproof.run.conditions import describe_conditions
     from speedproof.run.program import Request, follow_program, run_program
     from speedproof.run.program_ranks import own_rank
@@ -79,7 +80,7 @@ def run(
     data = read_record(dataset, Dataset)
     found = describe_conditions(checked.measurement.device, measured.gpus, data, workload.declared.packages)
     mode_ = one_of(mode, "--mode", ("timed", "profiled"))
-    profiler_ = one_of(profiler, "--profiler", ("none", "nsys", "kineto"))
+    profiler_ = one_of(profiler, "--profiler", get_args(Backend))
     request, folder = Request(variant, mode_, round, seed, profiler_), dataset.parent / data.folder
     if rank := own_rank(measured, os.environ):
         follow_program(checked, workload, request, out, folder, os.environ, rank)

@@ -13,6 +13,7 @@ import typer
 
 from speedproof.cli.console import log, say, start_log
 from speedproof.cli.options import FoundResults, LogFile, command
+from speedproof.profilers.formats import describe_inputs
 from speedproof.util.errors import RecordError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer(no_args_is_help=True)
 
-INPUT = "A trace's folder, an nsys report (.nsys-rep), its SQLite, Parquet or Arrow export, or torch.profiler's .json(.gz)"
+INPUT = f"A trace's folder, {describe_inputs()}"
 ProcessNumber = Annotated[
     int | None, typer.Option(help="Process to analyze, by its id in the trace. Default: the one that uses the GPU most")
 ]

@@ -157,12 +157,12 @@ def run_profiled(
             status = run_child(command, output.fileno(), profiled_environment(environ), limit_s=limit_s)
         except subprocess.TimeoutExpired:
             raise ProfilingError(
-                f"{report}: nsys {nsys.version} did not end within {limit_s:.0f} s and was killed; see {log}"
+                report, f": nsys {nsys.version} did not end within {limit_s:.0f} s and was killed; see ", log
             ) from None
     if not report.is_file() or not report.stat().st_size:
         said = _shorten(log.read_text(encoding="utf-8", errors="replace"))
         error = LostTraceError if agent_lost(log) else ProfilingError
-        raise error(f"{report}: nsys {nsys.version} left no report (exit code {status}: {said}); see {log}")
+        raise error(report, f": nsys {nsys.version} left no report (exit code {status}: {said}); see ", log)
     return status
 
 
@@ -178,8 +178,9 @@ def export_report(nsys: Capabilities, report: Path, sqlite: Path) -> None:
         ended = _run(export_command(nsys, report, temporary), _work_limit_s(report))
         if not is_export(temporary):
             raise ProfilingError(
-                f"{report}: nsys {nsys.version} could not export it ({_last_words(ended)}); "
-                "use an nsys that is as new as the one that recorded it and as the driver"
+                report,
+                f": nsys {nsys.version} could not export it ({_last_words(ended)}); "
+                "use an nsys that is as new as the one that recorded it and as the driver",
             )
         if lacks_stacks(ExportFile(temporary)):
             _complete_stacks(nsys, report, temporary)
@@ -193,8 +194,9 @@ def _complete_stacks(nsys: Capabilities, report: Path, sqlite: Path) -> None:
             add_stacks(sqlite, exported)
         except (OSError, ValueError, KeyError, TypeError):
             raise ProfilingError(
-                f"{report}: nsys {nsys.version} gave no JSON with Python's call stacks ({_last_words(ended)}); "
-                "record without profiling.python_samples"
+                report,
+                f": nsys {nsys.version} gave no JSON with Python's call stacks ({_last_words(ended)}); "
+                "record without profiling.python_samples",
             ) from None
 
 
@@ -229,8 +231,9 @@ def _write_statistics(nsys: Capabilities, sqlite: Path, wanted: list[str], folde
             text = made.read_text(encoding="utf-8") if made.is_file() else ""
             if ended and len(text.splitlines()) < 2:
                 raise ProfilingError(
-                    f"{sqlite}: `nsys stats` {nsys.version} wrote no {name} though the data is there "
-                    f"({_last_words(ended)}); try another version of nsys"
+                    sqlite,
+                    f": `nsys stats` {nsys.version} wrote no {name} though the data is there "
+                    f"({_last_words(ended)}); try another version of nsys",
                 )
             files[name] = folder / f"{name}.csv"
             write_text(files[name], scrub_text(text))
@@ -243,8 +246,8 @@ def _write_rules(nsys: Capabilities, sqlite: Path, rules: list[str], folder: Pat
     for rule in rules:
         if f"({rule})" not in findings:  # its title, which is printed also where the rule found nothing
             raise ProfilingError(
-                f"{sqlite}: rule {rule} of `nsys analyze` {nsys.version} failed ({_last_words(ended)}); "
-                "try another version of nsys"
+                sqlite,
+                f": rule {rule} of `nsys analyze` {nsys.version} failed ({_last_words(ended)}); try another version of nsys",
             )
     path = folder / RULES_FILE
     write_text(path, scrub_text(re.sub(r"\n{3,}", "\n\n", findings).strip() + "\n"))

@@ -128,15 +128,16 @@ class _Conversion:
     def _read_versions(self) -> tuple[str, str]:
         """Return the version of nsys and of the export's schema."""
         if not self.export.has("META_DATA_EXPORT") and not self.export.has("StringIds"):
-            raise RecordError(f"{self.path}: not an export of Nsight Systems; make one with `nsys export --type=sqlite`")
+            raise RecordError(self.path, ": not an export of Nsight Systems; make one with `nsys export --type=sqlite`")
         about = dict(self.export.select("META_DATA_EXPORT", name=str, value=str | None))
         schema = about.get("EXPORT_SCHEMA_VERSION") or "unknown"
         major, minor = NEWEST_SCHEMA
         number = re.match(r"(\d+)\.?(\d*)", schema)
         if number and int(number[1]) > major:
             raise RecordError(
-                f"{self.path}: schema {schema} is newer than this speedproof reads ({major}.x); "
-                "export it with an older nsys, or use a newer speedproof"
+                self.path,
+                f": schema {schema} is newer than this speedproof reads ({major}.x); "
+                "export it with an older nsys, or use a newer speedproof",
             )
         if number and (int(number[1]), int(number[2] or 0)) > NEWEST_SCHEMA:
             self.export.warn(f"schema {schema} is newer than {major}.{minor}: what it adds is not read")

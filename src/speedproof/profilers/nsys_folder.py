@@ -14,14 +14,8 @@ from speedproof.profilers.nsys_sqlite import MISSING, ExportFile
 from speedproof.util.errors import RecordError
 
 _SUFFIXES = (".parquet", ".arrow")
-_TELLING = "StringIds"  # a table that every export has
 _LONGEST_REASON = 160  # characters
 _AGAIN = "run `nsys export` again"
-
-
-def is_export_folder(path: Path) -> bool:
-    """Return whether a folder holds what `nsys export --type parquetdir` or `arrowdir` writes."""
-    return any((path / f"{_TELLING}{suffix}").is_file() for suffix in _SUFFIXES)
 
 
 class ExportFolder(ExportFile):
@@ -38,7 +32,7 @@ class ExportFolder(ExportFile):
     def check_unchanged(self) -> None:
         """Raise a :class:`RecordError` where a file was written to since the folder was opened."""
         if self._look() != self._seen:
-            raise RecordError(f"{self.path}: changed while it was read; wait until it is written, then try again")
+            raise RecordError(self.path, ": changed while it was read; wait until it is written, then try again")
 
     def has(self, table: str, *columns: str) -> bool:
         """Return whether there is such a table with all of these columns."""
@@ -94,7 +88,7 @@ class ExportFolder(ExportFile):
 
     def damaged(self, reason: str) -> RecordError:
         """Return the error that says what is wrong with the folder."""
-        return RecordError(f"{self.path}: damaged ({' '.join(reason.split())[:_LONGEST_REASON]}); {_AGAIN}")
+        return RecordError(self.path, f": damaged ({' '.join(reason.split())[:_LONGEST_REASON]}); {_AGAIN}")
 
     def _read(self, table: str, columns: list[str]) -> pa.Table:
         file = self._files[table]

@@ -55,17 +55,17 @@ class ExportFile:
 
     def damaged(self, reason: str) -> RecordError:
         """Return the error that says what is wrong with the file."""
-        return RecordError(f"{self.path}: damaged ({reason[:_LONGEST_REASON]}); {_AGAIN}")
+        return RecordError(self.path, f": damaged ({reason[:_LONGEST_REASON]}); {_AGAIN}")
 
     def check_unchanged(self) -> None:
         """Raise a :class:`RecordError` where the file was written to since it was opened: what was read is of no one moment."""
         if _check_file(self.path) != self._state:
-            raise RecordError(f"{self.path}: changed while it was read; wait until it is written, then try again")
+            raise RecordError(self.path, ": changed while it was read; wait until it is written, then try again")
 
     def has(self, table: str, *columns: str) -> bool:
         """Return whether there is such a table with all of these columns; one that is not read is an error."""
         if why := self._refused.get(table.casefold()):
-            raise RecordError(f"{self.path}: {table} {why}, as in no export of nsys; {_AGAIN}")
+            raise RecordError(self.path, f": {table} {why}, as in no export of nsys; {_AGAIN}")
         known = self._tables.get(table.casefold(), set())
         return table.casefold() in self._tables and {column.casefold() for column in columns} <= known
 
@@ -281,7 +281,7 @@ def _check_file(path: Path) -> tuple[int, int]:
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):
-            raise RecordError(f"{path}: no regular file; give the file that `nsys export --type=sqlite` wrote")
+            raise RecordError(path, ": no regular file; give the file that `nsys export --type=sqlite` wrote")
         header = _read_head(path, 100)
         for name, advice in (
             ("wal", "let SQLite write it back (`PRAGMA wal_checkpoint`)"),
@@ -290,16 +290,17 @@ def _check_file(path: Path) -> tuple[int, int]:
             beside = Path(f"{path.resolve()}-{name}")
             if beside.is_file() and any(_read_head(beside, _JOURNAL_MARK)):
                 raise RecordError(
-                    f"{path}: {beside.name} lies beside it, with rows that are not in it yet; "
-                    f"{advice} where the file was written, or {_AGAIN}"
+                    path,
+                    f": {beside.name} lies beside it, with rows that are not in it yet; "
+                    f"{advice} where the file was written, or {_AGAIN}",
                 )
     except (OSError, RuntimeError, ValueError) as error:  # also a loop of links, and a name that holds no name
-        raise RecordError(f"{path}: not readable ({getattr(error, 'strerror', None) or error}); {_AGAIN}") from None
+        raise RecordError(path, f": not readable ({getattr(error, 'strerror', None) or error}); {_AGAIN}") from None
     if not header.startswith(b"SQLite format 3\0"):
-        raise RecordError(f"{path}: not an SQLite file; make one from the report with `nsys export --type=sqlite`")
+        raise RecordError(path, ": not an SQLite file; make one from the report with `nsys export --type=sqlite`")
     expected = _size_by_header(header)
     if about.st_size < expected:
-        raise RecordError(f"{path}: truncated ({about.st_size} of {expected} bytes); copy it, or run `nsys export`, again")
+        raise RecordError(path, f": truncated ({about.st_size} of {expected} bytes); copy it, or run `nsys export`, again")
     return about.st_size, about.st_mtime_ns
 
 

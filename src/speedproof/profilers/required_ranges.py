@@ -16,10 +16,10 @@ def require_ranges(folder: Path, names: Iterable[str]) -> None:
     missing = [name for name in names if name not in found]
     if not found:
         raise ProfilingError(
-            f"{folder}: the trace holds no ranges; nsys up to 2024.2 drops those of nvtx 0.2.12 and newer: install nvtx==0.2.11"
+            folder, ": the trace holds no ranges; nsys up to 2024.2 drops those of nvtx 0.2.12 and newer: install nvtx==0.2.11"
         )
     if missing:
-        raise ProfilingError(f"{folder}: the trace holds no range `{missing[0]}`; was the run cut short? profile it again")
+        raise ProfilingError(folder, f": the trace holds no range `{missing[0]}`; was the run cut short? profile it again")
 
 
 def require_closed(folder: Path, name: str | None) -> None:
@@ -33,6 +33,6 @@ def require_closed(folder: Path, name: str | None) -> None:
     mine = ranges.filter(pc.equal(pc.cast(ranges["name"], pa.string()), name.split("@")[0]))
     if not len(mine) or mine["end_ns"].null_count == len(mine):
         raise ProfilingError(
-            f"{folder}: the range `{name}`, which profiling.capture traces, never ended in the trace; does the program "
-            "close it?"
+            folder,
+            f": the range `{name}`, which profiling.capture traces, never ended in the trace; does the program close it?",
         )

@@ -6,12 +6,13 @@ import tempfile
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from speedproof.config.profiling import Profiling
 from speedproof.profilers.nsys import TRIES, Capabilities, export_report, read_capabilities, run_profiled
 from speedproof.profilers.nsys_export import convert_export
 from speedproof.profilers.required_ranges import require_ranges
+from speedproof.results.names import RecorderName
 from speedproof.util.environment import python_command, python_environment
 from speedproof.util.errors import ProfilingError, RecordError
 
@@ -24,7 +25,7 @@ log = logging.getLogger("speedproof")
 class Selection(NamedTuple):
     """The profiler that traces, its version, why it was taken, and what nsys can do where it is that."""
 
-    backend: Literal["nsys", "kineto"]
+    backend: RecorderName
     version: str
     reason: str
     nsys: Capabilities | None
@@ -75,8 +76,7 @@ def _trace_probe(nsys: Capabilities) -> None:
             convert_export(sqlite, folder / "trace")
             require_ranges(folder / "trace", [_PROBE_RANGE])
         except (RecordError, ProfilingError) as error:
-            problem = str(error).replace(f"{folder}{os.sep}", "")
-            raise ProfilingError(f"{nsys.program}: tracing a small program failed: {problem}") from None
+            raise ProfilingError(f"{nsys.program}: tracing a small program failed: {error.moved(folder, Path())}") from None
 
 
 def _select_kineto(reason: str, torch_of_programs: bool) -> Selection:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from shlex import quote
 from typing import get_args
 
+from speedproof.profilers.formats import describe_foreign
 from speedproof.report.answer import list_judged
 from speedproof.report.document import ShellCommand
 from speedproof.report.explanation import describe_gpu_use, explain_difference
@@ -197,11 +198,7 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
             f"Synthetic data ({conditions.dataset_name}): times hold for data of their size; a quality says how these are "
             "learnt, not what real data would give."
         )
-    if any(summary.profiler == "kineto" for _, summary in evidence.traces.values()):
-        yield (
-            "Profiled by kineto (torch.profiler), not by Nsight Systems: phases and kernels are comparable, the profiler's own "
-            "cost is not."
-        )
+    yield from dict.fromkeys(filter(None, (describe_foreign(summary.profiler) for _, summary in evidence.traces.values())))
     ratios = [ratio for ratio in evidence.comparison.ratios if ratio.mode == "timed"]
     # Of each two variants in an experiment, by the metric that has most.
     pairs: dict[tuple[str | None, str, str], int] = {}

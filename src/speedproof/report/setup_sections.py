@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from speedproof.profilers.formats import find_profiler
 from speedproof.report.document import Element, Table, Text
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.findings import describe_images
@@ -9,8 +10,6 @@ from speedproof.report.report_tables import list_findings, list_rules, list_runs
 from speedproof.results.diagnosis import read_diagnosis
 from speedproof.results.experiment import OLD_DESIGN
 from speedproof.util.numbers import NO_NUMBER, format_count, format_value
-
-PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 
 
 def compose_conditions(evidence: Evidence) -> list[Element]:
@@ -121,7 +120,7 @@ def _list_absent_pictures(evidence: Evidence) -> Iterator[str]:
 
 def name_profilers(evidence: Evidence) -> list[str]:
     """Return the profilers that recorded the traces, with their versions."""
-    found = {f"{PROFILERS[one.profiler]} {one.profiler_version}" for _, one in evidence.traces.values()}
+    found = {f"{find_profiler(one.profiler).title} {one.profiler_version}" for _, one in evidence.traces.values()}
     return sorted(found)
 
 

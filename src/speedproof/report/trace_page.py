@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from speedproof.profilers.formats import find_profiler
 from speedproof.report.accounts import build_account, draw_bars, draw_waterfall, explain, split_difference
 from speedproof.report.document import (
     Badge,
@@ -18,7 +19,6 @@ from speedproof.report.document import (
     VariantName,
     Words,
 )
-from speedproof.report.setup_sections import PROFILERS
 from speedproof.report.trace_listings import Listing, list_difference, list_summary
 from speedproof.report.trace_phrases import (
     describe_candidates,
@@ -212,7 +212,7 @@ def _list_facts(traces: Sequence[Traced], notes: Sequence[str] = ()) -> Iterator
     summaries = [traced.summary for traced in traces]
     devices = dict.fromkeys(device for summary in summaries for device in summary.devices)
     yield Fact("Machine", f"{', '.join(devices) or 'No GPU in the trace'}.")
-    profilers = dict.fromkeys(f"{PROFILERS[summary.profiler]} {summary.profiler_version}" for summary in summaries)
+    profilers = dict.fromkeys(f"{find_profiler(summary.profiler).title} {summary.profiler_version}" for summary in summaries)
     yield Fact("Profiler", f"{', '.join(profilers)}. A profiled program is slower than it is by itself.")
     if count := len(_list_notes(traces)) + len(notes):
         yield Fact(

@@ -5,9 +5,9 @@ A record may come from anybody, so no name in it leads out of its folder: not by
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, StringConstraints
 
 from speedproof.util.errors import RecordError
 
@@ -28,6 +28,8 @@ def check_relative_path(path: str) -> str:
 
 
 FileName = Annotated[str, AfterValidator(_check_name)]  # of one file or folder
+ProfilerName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.-]{0,63}$")]  # of what recorded a trace
+RecorderName = Literal["nsys", "kineto"]  # a profiler that can trace a run here
 RelativePath = Annotated[str, AfterValidator(check_relative_path)]  # names, joined by slashes
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from speedproof.results.files import read_record
+from speedproof.results.names import ProfilerName
 from speedproof.results.run_record import RunOutcome
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS
 from speedproof.util.errors import RecordError
@@ -69,7 +70,7 @@ class RanksSummary(_Row):
     """`ranks.json`: who waits for whom in one run, and how much of the communication is hidden behind other work."""
 
     schema_version: Literal[1] = 1
-    profiler: Literal["nsys", "kineto"]
+    profiler: ProfilerName
     basis: Basis
     ranks: list[RankTimes]
     waits: list[Wait]

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from speedproof.results.files import read_record
+from speedproof.results.names import ProfilerName
 
 SUMMARY_FILE = "summary.json"
 
@@ -289,7 +290,7 @@ class Summary(_Row):
     """Where the time of one trace went."""
 
     schema_version: Literal[3] = Field(3, description="Version of this format")
-    profiler: Literal["nsys", "kineto"] = Field(description="nsys; kineto (torch.profiler)")
+    profiler: ProfilerName = Field(description="nsys; kineto (torch.profiler)")
     profiler_version: str = Field(description="Its version")
     has_gpu: bool = Field(description="Whether the process used a GPU, and enough was recorded")
     devices: list[str] = Field(description="Names of its GPUs")

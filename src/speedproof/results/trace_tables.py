@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from speedproof.results.evidence_archive import read_packed
 from speedproof.results.files import read_record, replacing, write_json
+from speedproof.results.names import ProfilerName
 from speedproof.util.errors import RecordError
 
 TRACE_FILE = "trace.json"
@@ -126,7 +127,7 @@ class TraceInfo(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     schema_version: Literal[1] = 1
-    profiler: Literal["nsys", "kineto"]
+    profiler: ProfilerName
     profiler_version: str
     source_schema: str  # of the profiler's export, e.g. "3.18.1"
     rows: dict[str, int]
@@ -192,7 +193,7 @@ def read_trace_info(folder: Path) -> TraceInfo:
     """Read a trace's `trace.json`."""
     path = folder / TRACE_FILE
     if path.exists() and not path.is_file():
-        raise RecordError(f"{path}: no regular file; convert the trace again")
+        raise RecordError(path, ": no regular file; convert the trace again")
     return read_record(path, TraceInfo)
 
 
@@ -204,19 +205,19 @@ def read_table(folder: Path, name: str, columns: Iterable[str] | None = None) ->
         source, size = _find_table(path)
         with pq.ParquetFile(source, page_checksum_verification=True) as file:
             if fault := _find_misfit(file, schema, size):
-                raise RecordError(f"{path}: {fault}; convert the trace again")
+                raise RecordError(path, f": {fault}; convert the trace again")
             table = file.read(schema.names).select(schema.names)
         for column in table.columns:
             if pa.types.is_dictionary(column.type):
                 column.validate(full=True)  # an index beyond the names would be found by whoever looks one up
         table = _unify_names(table).cast(schema)
     except FileNotFoundError:
-        raise RecordError(f"{path}: no such table; convert the trace again") from None
+        raise RecordError(path, ": no such table; convert the trace again") from None
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         reason = " ".join(str(error).split())
-        raise RecordError(f"{path}: not a readable Parquet table ({reason[:160]}); convert the trace again") from None
+        raise RecordError(path, f": not a readable Parquet table ({reason[:160]}); convert the trace again") from None
     if fault := _find_fault(name, table):
-        raise RecordError(f"{path}: {fault}; convert the trace again")
+        raise RecordError(path, f": {fault}; convert the trace again")
     return table
 
 
@@ -230,7 +231,7 @@ def _find_table(path: Path) -> tuple[Path | pa.BufferReader, int]:
             raise
         return pa.BufferReader(content), len(content)
     if not stat.S_ISREG(about.st_mode):  # reading a pipe would wait for ever
-        raise RecordError(f"{path}: no regular file; convert the trace again")
+        raise RecordError(path, ": no regular file; convert the trace again")
     return path, about.st_size
 
 

@@ -66,7 +66,7 @@ def convert_reports(
         for made, kept in zip(process_folders(place, ranks), process_folders(folder, ranks), strict=True):
             _convert_report(made, kept, nsys, folder / LOG_FILE, ranges, profiling)
     except ProfilingError as error:
-        raise type(error)(str(error).replace(str(place), str(folder))) from None  # where a failed run's reports come to lie
+        raise error.moved(place, folder) from None  # where a failed run's reports come to lie
 
 
 def _convert_report(
@@ -74,10 +74,10 @@ def _convert_report(
 ) -> None:
     report, export = made / REPORT_FILE, made / EXPORT_FILE
     if not report.is_file() or not report.stat().st_size:
-        lost = f"{report}: nsys {nsys.version} left no report"
+        lost = f": nsys {nsys.version} left no report"
         if never_opened := explain_no_report(profiling):  # the same would come of doing it once more
-            raise ProfilingError(f"{lost}{never_opened}; see {log_file}")
-        raise LostTraceError(f"{lost}; see {log_file}")
+            raise ProfilingError(report, f"{lost}{never_opened}; see {log_file}")
+        raise LostTraceError(report, f"{lost}; see {log_file}")
     export_report(nsys, report, export)
     collect_statistics(nsys, export, kept / STATS_FOLDER)
     convert_export(export, kept / TRACE_FOLDER)
@@ -87,4 +87,4 @@ def _convert_report(
             require_ranges(kept / TRACE_FOLDER, ranges)
     except ProfilingError as error:
         shutil.rmtree(kept / TRACE_FOLDER)  # a run that has a trace counts as whole
-        raise LostTraceError(str(error)) from None
+        raise LostTraceError(*error.parts) from None

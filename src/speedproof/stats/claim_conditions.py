@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
+from speedproof.profilers.formats import find_profiler
+from speedproof.profilers.nsys_formats import NSYS
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.run_record import Mode
 from speedproof.stats.claims_file import ClaimsFile, Source
@@ -12,7 +14,6 @@ from speedproof.stats.metrics import counts_warm_up, measure_run
 from speedproof.util.numbers import format_count, format_value
 from speedproof.util.text import write_setting
 
-_PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 # A variant whose GPU works for less of an epoch is held back by what the host does: its time is mostly of that.
 _LEAST_BUSY = 0.5
 
@@ -82,7 +83,7 @@ def _describe_software(file: ClaimsFile, source: Source, packages: dict[str, str
 def _profiling_differences(profiler: str, mode: Mode) -> list[str]:
     if mode == "timed":
         return ["not profiled, though the documented runs were"]
-    differences = [] if profiler == "nsys" else [f"profiled by {_PROFILERS[profiler]} instead of {_PROFILERS['nsys']}"]
+    differences = [] if profiler == NSYS.name else [f"profiled by {find_profiler(profiler).title} instead of {NSYS.title}"]
     if mode == "profiled":
         differences.append("profiled without autograd's own NVTX ranges")
     return differences

@@ -98,7 +98,7 @@ def _read_whole(folder: Path, info: TraceInfo, name: str, columns: list[str] | N
     table = read_table(folder, name, columns)
     expected = info.rows.get(name, 0)
     if len(table) > expected or (len(table) < expected and name != "ranges"):
-        raise RecordError(f"{folder}: {name}.parquet has {len(table)} of {expected} rows; convert the trace again")
+        raise RecordError(folder, f": {name}.parquet has {len(table)} of {expected} rows; convert the trace again")
     return table
 
 

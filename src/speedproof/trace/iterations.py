@@ -122,7 +122,7 @@ def _only_process(trace: Trace, process: int) -> Trace:
     tables = {name: getattr(trace, name) for name in ("ranges", "activity", "api", "threads")}
     known = sorted({number for table in tables.values() for number in table["process"].unique().tolist() if number >= 0})
     if process not in known:
-        raise RecordError(f"{trace.folder}: no process {process}; the trace has {', '.join(map(str, known))}")
+        raise RecordError(trace.folder, f": no process {process}; the trace has {', '.join(map(str, known))}")
     mine = {name: table[table["process"] == process] for name, table in tables.items()}
     mine["ranges"] = mine["ranges"].assign(name=mine["ranges"]["name"].cat.remove_unused_categories())
     return replace(trace, **mine)
@@ -133,7 +133,7 @@ def _match_names(trace: Trace, names: Sequence[str], pattern: str) -> list[str]:
     if not matching:
         families = list(dict.fromkeys(map(without_numbers, names)))
         examples = ", ".join(f"`{name}`" for name in families[:5]) or "none"
-        raise RecordError(f"{trace.folder}: no range matches the epoch pattern `{pattern}`; there are {examples}; correct it")
+        raise RecordError(trace.folder, f": no range matches the epoch pattern `{pattern}`; there are {examples}; correct it")
     return matching
 
 

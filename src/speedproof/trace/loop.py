@@ -90,12 +90,12 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
 
     """
     if trace.is_empty:
-        raise RecordError(f"{trace.folder}: the trace holds no ranges, kernels or calls; profile the run again")
+        raise RecordError(trace.folder, ": the trace holds no ranges, kernels or calls; profile the run again")
     iterations = find_iterations(trace, choice)
     epochs = iterations.bounds
     if not (epochs["start_ns"] < epochs["end_ns"]).any():
         unit = iterations.found.unit
-        raise RecordError(f"{trace.folder}: no {unit} lasts longer than nothing; profile the run again, or name them (--epoch)")
+        raise RecordError(trace.folder, f": no {unit} lasts longer than nothing; profile the run again, or name them (--epoch)")
     recording = check_recording(trace, iterations.process)
     iterations, recorded = _leave_out_partial(trace, iterations, recording)
     epochs = iterations.bounds

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -45,7 +45,7 @@ _OUTSIDE_STEPS = 0  # in place of a step's number
 class _Rank:
     """What of one rank's trace is compared with the others': its events are let go of before the next one's are read."""
 
-    profiler: Literal["nsys", "kineto"]
+    profiler: str
     found: Found
     kernels: frozenset[str]  # their names, communication's apart
     epochs: Intervals
@@ -63,14 +63,14 @@ def _read_ranks(trace: Path, alone: bool, as_marked: bool) -> list[_Rank]:
         return [_read_rank(events, Choice(as_marked=as_marked))]
     first = events.activity.groupby("process")["device"].min().sort_values(kind="stable")
     if len(first) < 2:
-        raise RecordError(f"{trace}: {len(first) or 'no'} process with a GPU, so no ranks; give each rank's trace")
+        raise RecordError(trace, f": {len(first) or 'no'} process with a GPU, so no ranks; give each rank's trace")
     return [_read_rank(events, Choice(process=int(process), as_marked=as_marked)) for process in first.index]
 
 
 def _read_rank(events: Trace, choice: Choice) -> _Rank:
     loop = find_loop(events, choice)
     if not loop.recorded:
-        raise RecordError(f"{events.folder}: {loop.warnings[0]}")
+        raise RecordError(events.folder, f": {loop.warnings[0]}")
     activity = attribute_activity(events, loop)
     kernels = activity[activity["kernel"] & (activity["process"] == loop.process)]
     communication = with_names(kernels, is_communication)
@@ -139,7 +139,7 @@ def _check_related(traces: Sequence[str], ranks: Sequence[_Rank]) -> None:
             fault = f"it holds {len(rank.epochs)} {rank.found.unit}s, rank 0 {len(first.epochs)}"
         else:
             continue
-        raise RecordError(f"{trace}: rank {number} is of another run: {fault}; give the traces of one run")
+        raise RecordError(trace, f": rank {number} is of another run: {fault}; give the traces of one run")
 
 
 def compare_ranks(traces: Sequence[str], ranks: Sequence[_Rank]) -> RanksSummary:

@@ -9,7 +9,9 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable
+from copy import copy
 from pathlib import Path
+from typing import Self
 
 from speedproof.util.text import printable, shorten
 from speedproof.util.units import MIB
@@ -20,9 +22,23 @@ class SpeedproofError(Exception):
 
     exit_code = 1
 
-    def __init__(self, text: object = "") -> None:
-        """Take the line, and make it short enough and printable, whatever stands in the names that it quotes."""
-        super().__init__(shorten(printable(str(text))))
+    def __init__(self, *parts: object) -> None:
+        """Take the line, or its parts, and make it short enough and printable, whatever stands in the names that it quotes.
+
+        A path that is a part of its own can be renamed later: :meth:`moved`.
+        """
+        super().__init__(shorten(printable("".join(map(str, parts)))))
+        self.parts = parts
+
+    def moved(self, old: Path, new: Path) -> Self:
+        """Return the same error about a file that the user knows as `new`, and that was read or written as `old`."""
+        renamed = copy(self)
+        SpeedproofError.__init__(renamed, *(_rename(part, old, new) for part in self.parts))
+        return renamed
+
+
+def _rename(part: object, old: Path, new: Path) -> object:
+    return new / part.relative_to(old) if isinstance(part, Path) and part.is_relative_to(old) else part
 
 
 def advise_install(extra: str) -> str:

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from speedproof.results.files import read_record
-from speedproof.results.names import FileName
+from speedproof.results.names import FileName, ProfilerName
 
 FIGURES_FILE = "figures.json"
 
@@ -19,7 +19,7 @@ class FigureEntry(BaseModel):
     name: FileName
     title: str
     missing: str | None
-    profilers: list[Literal["nsys", "kineto"]]  # what recorded the traces that it shows; empty: it shows none
+    profilers: list[ProfilerName]  # what recorded the traces that it shows; empty: it shows none
 
 
 class FigureIndex(BaseModel):

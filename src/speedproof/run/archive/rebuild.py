@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from speedproof.profilers.formats import find_profiler
 from speedproof.report.compose import compose_document, find_timeline_variants
 from speedproof.report.document import PAGE_FILE, Markup, Picture
 from speedproof.report.figures.draw import draw_figures
@@ -9,7 +10,6 @@ from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.figures.figure_index import FigureIndex
 from speedproof.report.html import load_picture, render_html
 from speedproof.report.markdown import write_report
-from speedproof.report.setup_sections import PROFILERS
 from speedproof.report.timeline.fragment import render_timeline
 from speedproof.results.folder import (
     ANALYSIS_FOLDER,
@@ -71,7 +71,7 @@ def _load_pictures(drawn: FigureIndex, folder: Path) -> dict[str, Picture]:
     for entry in drawn.figures:
         if not entry.missing:
             caption = (CAPTIONS_FOLDER / f"{entry.name}.rst").read_text(encoding="utf-8").strip()
-            recorded = " and ".join(PROFILERS[name] for name in entry.profilers)
+            recorded = " and ".join(find_profiler(name).title for name in entry.profilers)
             caption = f"{caption} Recorded by {recorded}." if recorded else caption
             pictures[entry.name] = load_picture(entry.title, caption, folder / f"{entry.name}.svg")
     return pictures

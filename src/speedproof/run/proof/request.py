@@ -18,6 +18,7 @@ from speedproof.config.reading import ASKED_BY, FilePattern, Pattern, RangeName,
 from speedproof.config.validation_errors import NameKey, explain_problem, key_names
 from speedproof.results.asked import Asked, Claim
 from speedproof.results.experiment import LOOKS, Minutes
+from speedproof.results.names import RecorderName
 from speedproof.results.quality import Better
 from speedproof.run.proof.loss_names import find_loss_name
 from speedproof.util.errors import ConfigError
@@ -144,7 +145,7 @@ class ProofRequest(Model):
     device: Literal["auto", "cuda", "cpu"] = "auto"
     gpus: Positive = Field(1, le=1024, description="GPUs that each command uses; it starts its own ranks, as by torchrun")
     profiled: Natural = Field(0, le=100, description="Runs of each command under a profiler, which say why")
-    profiler: Literal["nsys", "kineto"] = Field(
+    profiler: RecorderName = Field(
         "nsys", description="nsys (Nsight Systems): any program; kineto (torch.profiler): a Python program with torch"
     )
     sources: list[str] = Field([], description="Files and folders besides that decide, too: where edited, all is repeated")

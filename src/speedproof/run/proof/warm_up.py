@@ -397,7 +397,7 @@ def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -
                 convert_input(Path(scratch, REPORT_FILE), trace, config.profiling.nsys)
             analyze_trace(trace)
         except SpeedproofError as error:
-            why = str(error).replace(f"{scratch}{os.sep}", "") if seen.outcome == "completed" else seen.reason
+            why = error.moved(Path(scratch), Path()) if seen.outcome == "completed" else seen.reason
             raise TrainingError(
                 f"{variant.title}: a trace of it tells nothing: {why}; leave --profiled out; its output: {log_file}"
             ) from None

@@ -1,0 +1,57 @@
+"""The formats of traces, and the profilers that they are of. A new one is a module and a line here."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from speedproof.profilers.nsys_formats import NSYS, NSYS_EXPORT, NSYS_REPORT
+from speedproof.profilers.torch_format import TORCH_TRACE
+from speedproof.profilers.trace_format import Profiler, TraceFormat
+from speedproof.util.errors import RecordError
+
+# In the order in which help names them. Of one profiler's files that differ in their suffix alone, a later one is made of an
+# earlier one, and stands for it.
+FORMATS: list[TraceFormat] = [NSYS_REPORT, NSYS_EXPORT, TORCH_TRACE]
+
+
+def describe_inputs() -> str:
+    """Return what can be converted, for help and errors."""
+    *others, last = (one.described for one in FORMATS)
+    return f"{', '.join(others)}, or {last}"
+
+
+def find_format(path: Path) -> TraceFormat | None:
+    """Return the format of a path, by its name, else by its content; None: it is no profiler's."""
+    return find_named(path) or next((one for one in FORMATS if one.recognize(path)), None)
+
+
+def find_named(path: Path) -> TraceFormat | None:
+    """Return the format that a file's name tells."""
+    best = max(FORMATS, key=lambda one: len(one.find_suffix(path)))
+    return best if best.find_suffix(path) and not path.is_dir() else None
+
+
+def require_format(path: Path) -> TraceFormat:
+    """Return the format of a path; raise a :class:`RecordError` if nothing is there, or it is no profiler's."""
+    found = find_format(path)
+    if not (path.is_file() or path.is_dir()):  # reading a pipe would wait for ever
+        given = f"the file that {found.writer} wrote" if found else describe_inputs()
+        raise RecordError(path, f": {'no regular file' if path.exists() else 'no such file'}; give {given}")
+    if found is None:
+        raise RecordError(path, f": not a trace; give {describe_inputs()}")
+    return found
+
+
+def find_profiler(name: str) -> Profiler:
+    """Return the profiler of a name that a record has; one that is not known here is called by that."""
+    return next((one for one in list_profilers() if one.name == name), Profiler(name, name))
+
+
+def list_profilers() -> Iterator[Profiler]:
+    """Yield each profiler once."""
+    yield from dict.fromkeys(one.profiler for one in FORMATS)
+
+
+def describe_foreign(profiler: str) -> str | None:
+    """Return what a page notes of traces that Nsight Systems did not record; None: nothing."""
+    found = find_profiler(profiler)
+    return f"Profiled by {found.title}, not by {NSYS.title}: {found.caveat}." if found.caveat else None

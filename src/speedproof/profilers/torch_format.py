@@ -1,0 +1,38 @@
+"""What torch.profiler (kineto) exports: events in Chrome's format."""
+
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from speedproof.profilers.trace_format import Conversion, Profiler, TraceFormat, read_head
+
+if TYPE_CHECKING:
+    from speedproof.results.trace_tables import TraceInfo
+
+KINETO = Profiler(
+    "kineto", "kineto (torch.profiler)", caveat="phases and kernels are comparable, the profiler's own cost is not"
+)
+
+
+def _convert(path: Path, folder: Path, _conversion: Conversion) -> "TraceInfo":
+    from speedproof.profilers.kineto import convert_chrome
+
+    return convert_chrome(path, folder)
+
+
+def _is_chrome(path: Path) -> bool:
+    head = read_head(path)
+    with suppress(zlib.error):
+        head = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head) if head.startswith(b"\x1f\x8b") else head
+    return head.lstrip().startswith(b"{") and b'"traceEvents"' in head
+
+
+TORCH_TRACE = TraceFormat(
+    profiler=KINETO,
+    described="torch.profiler's .json(.gz)",
+    writer="torch.profiler's `export_chrome_trace`",
+    suffixes=(".json", ".json.gz"),
+    recognize=_is_chrome,
+    convert=_convert,
+)

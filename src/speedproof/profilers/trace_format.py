@@ -1,0 +1,58 @@
+"""What a profiler leaves: how its files are recognized, what people call them, and what makes a trace of them.
+
+This module and those of the formats import what converts only when they convert: `--help` names the formats, too.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from speedproof.results.trace_tables import TraceInfo
+
+_HEAD = 4096  # bytes that content is recognized by
+
+
+@dataclass(frozen=True)
+class Profiler:
+    """A program that records traces."""
+
+    name: str  # as traces and records keep it
+    title: str  # as pages show it
+    caveat: str = ""  # what its traces lack beside those of Nsight Systems, as a clause; empty: nothing
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What converting may need besides the file."""
+
+    nsys: str = "nsys"  # the program, which exports its reports
+    exports: Path | None = None  # where an export is kept, by the report's digest, and found again; None: nowhere
+
+
+@dataclass(frozen=True)
+class TraceFormat:
+    """A kind of file, or of folder, that becomes a trace."""
+
+    profiler: Profiler
+    described: str  # in help and errors
+    writer: str  # the command or function that writes it
+    suffixes: tuple[str, ...]  # the longest that fits a name decides, of all formats
+    recognize: Callable[[Path], bool]  # by its content: a folder, or a file whose name tells nothing
+    convert: Callable[[Path, Path, Conversion], "TraceInfo"]  # from the path into the folder of a trace
+
+    def find_suffix(self, path: Path) -> str:
+        """Return the longest suffix of this format that a name has, empty if it has none."""
+        return max((suffix for suffix in self.suffixes if path.name.endswith(suffix)), key=len, default="")
+
+
+def read_head(path: Path) -> bytes:
+    """Return how a file begins; nothing of a folder, or of what cannot be read."""
+    try:
+        if not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            return file.read(_HEAD)
+    except OSError:
+        return b""
