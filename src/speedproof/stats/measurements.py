@@ -30,7 +30,7 @@ from speedproof.stats.estimates import (
     widen_ratio,
 )
 from speedproof.stats.machines import Sample, list_samples
-from speedproof.stats.metrics import METRICS, measure_run, relative_resolution
+from speedproof.stats.metrics import EPOCH, METRICS, RATE, measure_run, relative_resolution
 from speedproof.stats.non_inferiority import check_quality
 from speedproof.stats.outcomes import count_needed, judge_within_margin
 from speedproof.stats.ratio_checks import Examined, find_objections
@@ -148,7 +148,7 @@ def measure_overhead(results: Results, variant: str, mode: Mode) -> list[Overhea
         return []
     rule = (
         f"exponential of the mean log, over all pairs of runs of an experiment, of {mode} / timed: "
-        f"{_expression('training_epoch_s', None)}; of several hosts, of their experiments' means"
+        f"{_expression(EPOCH, None)}; of several hosts, of their experiments' means"
     )
     return [
         Overhead(
@@ -157,9 +157,9 @@ def measure_overhead(results: Results, variant: str, mode: Mode) -> list[Overhea
             mode=mode,
             ratio=found.estimate.centre,
             **found.sample.stated,
-            origin=list_origin(found.runs, "training_epoch_s", rule),
+            origin=list_origin(found.runs, EPOCH, rule),
         )
-        for found in measure_pairs(pairs, "training_epoch_s", balanced=False)
+        for found in measure_pairs(pairs, EPOCH, balanced=False)
     ]
 
 
@@ -263,7 +263,7 @@ def measure_pairs(
 
 def _find_slack(pair: RunPair, metric: str | RunReading, target: float | None) -> Slack:
     """Return how far the digits that programs printed let a pair's log ratio be off; a reading of a run is one of a rate."""
-    known = metric if isinstance(metric, str) else "samples_per_s"
+    known = metric if isinstance(metric, str) else RATE
     one, other = (relative_resolution(run, known, target) for run in pair)
     below, above = find_slack(one, other)
     return (above, below) if METRICS[known].printed == "rate" else (below, above)
