@@ -1,13 +1,17 @@
 """A file that no other file vouches for vouches for itself: a digit that became another one is seen."""
 
 import json
+import os
 import re
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from speedproof.results.difference import DIFFERENCE_FILE, Difference, Term, read_difference
 from speedproof.results.experiment import EXPERIMENT_FILE, read_experiment
 from speedproof.results.files import write_json, write_sealed
+from speedproof.results.folder import read_results
 from speedproof.results.ranks import RANKS_FILE, RanksSummary, RankTimes, read_ranks_summary
 from speedproof.results.summary import SUMMARY_FILE, read_summary
 from speedproof.trace.diff import write_difference
@@ -73,3 +77,13 @@ def test_what_speedproof_writes_is_sealed(tmp_path, experiment):
     for name, write in ((SUMMARY_FILE, write_summary), (RANKS_FILE, write_ranks_summary), (DIFFERENCE_FILE, write_difference)):
         write(kinds[name][0], tmp_path)
         assert json.loads((tmp_path / name).read_text())["seal"]
+
+
+def test_a_run_is_read_from_the_bytes_whose_digest_was_checked(tmp_path, monkeypatch):
+    results = write_example(tmp_path / "results", Example(experiments=1, rounds=2, modes=("timed",)))
+    opens = Counter()
+    open_file = os.open
+    monkeypatch.setattr(os, "open", lambda path, *flags: opens.update([Path(path).name]) or open_file(path, *flags))
+    runs = read_results(results).runs
+    assert len(runs) == 4
+    assert (opens["epochs.csv"], opens["run.json"]) == (4, 4)

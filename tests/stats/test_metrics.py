@@ -4,8 +4,10 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 import yaml
+from pydantic import ValidationError
 from rich.console import Console
 
+from speedproof.report.answer import describe_main
 from speedproof.report.markdown import write_report
 from speedproof.report.report_tables import list_further, list_levels, list_ratios
 from speedproof.report.terminal import print_metrics
@@ -13,7 +15,9 @@ from speedproof.results.comparison import COMPARISON_FILE, read_comparison
 from speedproof.results.folder import read_results
 from speedproof.results.quality import Quality
 from speedproof.results.run_record import Part
+from speedproof.run.proof.request import ProofRequest
 from speedproof.stats.compare import compare_experiments, write_comparison
+from speedproof.stats.main_ratios import MainRatio, list_headline_ratios
 from speedproof.stats.metrics import METRICS, Metric, measure_run
 from speedproof.stats.run_values import (
     epoch_s,
@@ -255,6 +259,31 @@ def test_adding_a_metric_touches_one_place(tmp_path, monkeypatch, better):
     assert "| final loss | loss of the last epoch | epochs.csv |" in report
     print_metrics(comparison, console := Console(record=True, width=200))
     assert "final loss" in console.export_text()
+
+
+def test_an_entry_alone_puts_a_metric_into_headlines_sentences_and_options(tmp_path, monkeypatch):
+    """Nothing but the entry knows its verb, its place among headlines, and that `--metric` takes it."""
+    of_steps = Metric(
+        "step",
+        "s",
+        ("epochs.csv",),
+        "the training epoch / 4",
+        lambda run: training_epoch_s(run.epochs) / 4,
+        verb="makes a step",
+        headline=-1,
+        judged=True,
+        in_containers=True,
+    )
+    with pytest.raises(ValidationError, match="metric: 'step_s' is none of training_epoch_s, "):
+        ProofRequest.model_validate({"commands": ["a", "b"], "metric": "step_s"})
+    monkeypatch.setitem(METRICS, "step_s", of_steps)
+    assert ProofRequest.model_validate({"commands": ["a", "b"], "metric": "step_s"}).metric == "step_s"
+    comparison = compare_experiments(write_example(tmp_path, Example(modes=("timed",))), CLAIMS)
+    step, epoch = (next(one for one in comparison.ratios if one.metric == name) for name in ("step_s", "training_epoch_s"))
+    assert (step.centre, step.quality, step.work) == (pytest.approx(epoch.centre), epoch.quality, epoch.work)
+    assert [ratio.metric for ratio in list_headline_ratios(comparison)] == ["step_s"]
+    main = MainRatio(step, "shown")
+    assert "makes a step" in "".join(describe_main(main, comparison))
 
 
 def test_a_comparison_that_names_a_metric_without_a_word_on_it_is_refused(tmp_path):

@@ -12,14 +12,9 @@ from speedproof.results.comparison import Comparison, ContainerCost, NoiseFloor,
 from speedproof.results.objections import list_leading
 from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.main_ratios import MainRatio, State, find_main_ratios, is_of_times, orient
+from speedproof.stats.metrics import METRICS
 from speedproof.util.numbers import format_count, format_range, format_ratio, format_value
 
-_DOES = {
-    "training_epoch_s": "trains an epoch",
-    "epoch_s": "gets through an epoch",
-    "validation_epoch_s": "trains and validates an epoch",
-    "process_s": "runs",
-}
 # What stands before a number that is no finding yet.
 _OPENINGS: dict[State, list[str]] = {
     "no verdict": ["No verdict yet: "],
@@ -212,7 +207,7 @@ def _describe_work(row: Ratio, comparison: Comparison, subject: str, turned: boo
 def _describe_doing(row: Ratio, comparison: Comparison) -> str:
     if row.target is not None:
         return f"reaches a {comparison.quality.title} of {comparison.quality.format(row.target)}"
-    does = _DOES.get(row.metric, f"is, by the {comparison.title_of(row.metric)},")
+    does = METRICS[row.metric].verb or f"is, by the {comparison.title_of(row.metric)},"
     return does if row.mode == "timed" else f"{does}, under the profiler,"
 
 

@@ -33,7 +33,8 @@ from speedproof.results.asked import Claim
 from speedproof.results.claim_results import ClaimResult
 from speedproof.results.comparison import Comparison, Ratio
 from speedproof.results.objections import list_leading
-from speedproof.stats.main_ratios import RATE, MainRatio, find_main_ratios, is_of_times, orient
+from speedproof.stats.main_ratios import MainRatio, find_main_ratios, is_of_times, orient
+from speedproof.stats.metrics import METRICS
 from speedproof.stats.proof_claim import check_claimed, name_judged
 from speedproof.util.numbers import format_digit, format_ratio
 
@@ -180,7 +181,7 @@ def _describe_work(main: MainRatio) -> list[Fact]:
 def _describe_digits(main: MainRatio) -> list[Fact]:
     """Return to which digit the epochs of a ratio are printed, and a warning if its outcome would be another in full."""
     row = main.row
-    if not isinstance(row, Ratio) or row.printed is None or not is_of_times(row) or row.metric == RATE:
+    if not isinstance(row, Ratio) or row.printed is None or not is_of_times(row) or METRICS[row.metric].printed == "rate":
         return []
     text = f"Epoch times are printed to {format_digit(row.printed.digit_s)}; the interval includes this rounding."
     return [Fact("Digits", text, warns=row.printed.outcome != row.outcome)]

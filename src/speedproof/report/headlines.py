@@ -7,7 +7,8 @@ from speedproof.results.comparison import AblationWhole, Comparison, Ratio, Stop
 from speedproof.results.comparison_rows import Needed, Scope
 from speedproof.results.quality import Quality
 from speedproof.stats.estimates import LEAST_PAIRS
-from speedproof.stats.main_ratios import MAIN_METRICS, WHOLE, list_headline_ratios, variants_of
+from speedproof.stats.main_ratios import list_headline_ratios, variants_of
+from speedproof.stats.metrics import METRICS, PROCESS_TO_QUALITY
 from speedproof.util.numbers import NO_NUMBER, format_count, format_ratio, format_value
 
 # More speedups than these are a table's matter.
@@ -49,7 +50,7 @@ def tabulate_speedups(comparison: Comparison, unequal: bool = False) -> list[Row
     ratios = [ratio for ratio in ratios if ((variants_of(ratio), ratio.experiment) in apart) == unequal]
     if not ratios:
         return []
-    metrics = [metric for metric in [*MAIN_METRICS, WHOLE] if any(ratio.metric == metric for ratio in ratios)]
+    metrics = [metric for metric in METRICS if any(ratio.metric == metric for ratio in ratios)]
     header = ["Variant", "Against", *(comparison.title_of(metric) for metric in metrics), "Pairs of runs"]
     pairs: dict[tuple[tuple[str, str], str | None], list[Ratio]] = {}
     for ratio in ratios:
@@ -181,7 +182,7 @@ def _describe_unreached(comparison: Comparison) -> list[str]:
         for row in comparison.unreached  # from the easiest target to the hardest
         if row.reference_reached and row.candidate_reached
     }
-    titles, what = comparison.variants, comparison.title_of("process_to_quality_s")
+    titles, what = comparison.variants, comparison.title_of(PROCESS_TO_QUALITY)
     return [
         f"{what} ({row.target:g}): the ratio {titles[row.reference]} / {titles[row.candidate]} is withheld: {row.reason}."
         for row in highest.values()

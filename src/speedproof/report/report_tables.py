@@ -13,6 +13,7 @@ from speedproof.results.comparison import Comparison, ContainerCost, Measured, M
 from speedproof.results.diagnosis import Diagnosis, FindingState
 from speedproof.results.folder import Results
 from speedproof.results.run_record import Run
+from speedproof.stats.metrics import EPOCHS_TO_QUALITY, METRICS, PROCESS_TO_QUALITY, TIME_TO_QUALITY
 from speedproof.util.numbers import NO_NUMBER, format_range, format_ratio, format_value
 from speedproof.util.text import write_setting
 
@@ -47,12 +48,12 @@ def list_further(comparison: Comparison) -> list[Row]:
     The ratio is such that above 1 the variant is better than the first one.
     """
     reference = next(iter(comparison.variants))
-    filled = any(measured.metric == "cache_fill_s" for measured in comparison.measured)
+    known = {None, *(measured.metric for measured in comparison.measured)}
     ratios = {(ratio.metric, frozenset(_variants(ratio)), ratio.experiment): ratio for ratio in _timed_ratios(comparison)}
     rows = []
     for measured in _timed_levels(comparison):
         note = comparison.metrics[measured.metric]
-        if note.further and (filled or measured.metric != "fill_and_epochs_s"):  # else these are all epochs
+        if note.further and METRICS[measured.metric].listed_with in known:
             ratio = ratios.get((measured.metric, frozenset((reference, measured.variant)), measured.experiment))
             gain = "{} ({})".format(*_describe_ratio(ratio)) if ratio and measured.variant != reference else NO_NUMBER
             variant = name_place(measured.title, measured, comparison)
@@ -110,8 +111,8 @@ def list_ways_to_quality(comparison: Comparison) -> list[Row]:
     rows = []
     for row in comparison.reached:
         if row.target in in_reach:
-            clocks = ["time_to_quality_s", "process_to_quality_s"]
-            found = [levels.get((row.target, row.variant, metric), []) for metric in ("epochs_to_quality", *clocks)]
+            clocks = [TIME_TO_QUALITY, PROCESS_TO_QUALITY]
+            found = [levels.get((row.target, row.variant, metric), []) for metric in (EPOCHS_TO_QUALITY, *clocks)]
             cells = [
                 "; ".join(name_place(_describe_level(level, comparison)[0], level, comparison) for level in own) or NO_NUMBER
                 for own in found

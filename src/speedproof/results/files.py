@@ -10,6 +10,7 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -143,12 +144,29 @@ def _format_json(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+# Contents of files that were read to be checked, by path; None outside of :func:`reading_once`.
+_checked: ContextVar[dict[Path, bytes] | None] = ContextVar("checked", default=None)
+
+
+@contextmanager
+def reading_once() -> Iterator[None]:
+    """Keep what :func:`sha256_of` checks with `keep`: what is read of such a file next is what was checked."""
+    token = _checked.set({})
+    try:
+        yield
+    finally:
+        _checked.reset(token)
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[io.BufferedReader | io.BytesIO]:
     """Open a file for reading, on disk or in its record's archive.
 
     A missing one, and one that is none, such as a folder or a pipe, is a :class:`RecordError`.
     """
+    if path in (checked := _checked.get() or {}):
+        yield io.BytesIO(checked.pop(path))
+        return
     try:
         # Without waiting for somebody to write into a pipe.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -257,10 +275,16 @@ def read_record(path: Path, model: type[Record]) -> Record:
         refuse_record(path, f"{where:.200}: {first['msg']}")
 
 
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file's content, in hexadecimal."""
+def sha256_of(path: Path, keep: bool = False) -> str:
+    """Return the SHA-256 of a file's content, in hexadecimal; inside of :func:`reading_once` the content can be kept."""
+    checked = _checked.get() if keep else None
     with opened(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        if checked is None or file.seek(0, os.SEEK_END) > LIMIT_MIB * MIB:
+            file.seek(0)
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
+        checked[path] = file.read()
+    return hashlib.sha256(checked[path]).hexdigest()
 
 
 def digest_of(value: Any) -> str:

@@ -26,7 +26,7 @@ from speedproof.results.experiment import (
     place_runs,
     read_whole_experiment,
 )
-from speedproof.results.files import cure_of, read_json, read_record, sha256_of
+from speedproof.results.files import cure_of, read_json, read_record, reading_once, sha256_of
 from speedproof.results.names import inside
 from speedproof.results.older_versions import convert_older_config
 from speedproof.results.quality import Quality
@@ -304,6 +304,11 @@ def read_results(folder: Path, summaries: bool = True) -> Results:
     Raises :class:`RecordError` where there is none, or where a file is missing, cannot be read, or is not what its experiment
     vouches for: whatever computes with an experiment's files reads them here first.
     """
+    with reading_once():
+        return _read_results(folder, summaries)
+
+
+def _read_results(folder: Path, summaries: bool) -> Results:
     places = list_experiments(folder)
     experiments = [read_whole_experiment(path) for path in places]
     if not experiments:

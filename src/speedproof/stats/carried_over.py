@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import Objection
 from speedproof.results.observations import Observations, WarmUpObserved
-from speedproof.stats.metrics import measure_run
+from speedproof.stats.metrics import PROCESS, default_metric, measure_run
 from speedproof.stats.slowed import keeps_gain, time_without
 
 if TYPE_CHECKING:
@@ -73,9 +73,8 @@ def _read_lives(examined: "Examined", position: int) -> _Lives | None:
     if warm_up is None or len(observed) < len(runs):
         return None
     runs.sort(key=lambda run: run.run.round)
-    of_epochs = warm_up.epoch_s is not None and examined.metric != "process_s"
-    metric = "training_epoch_s" if of_epochs else "process_s"
-    times = [time for run in runs if (time := measure_run(run, metric))]
+    of_epochs = warm_up.epoch_s is not None and examined.metric != PROCESS
+    times = [time for run in runs if (time := measure_run(run, default_metric(of_epochs)))]
     if len(times) < len(runs) or len(runs) < _LEAST_RUNS:
         return None
     first_s = warm_up.epoch_s if of_epochs else warm_up.process_s

@@ -7,10 +7,10 @@ from typing import Any
 from speedproof.profilers.formats import find_profiler
 from speedproof.profilers.nsys_formats import NSYS
 from speedproof.results.folder import MeasuredRun, Results
-from speedproof.results.run_record import Mode
+from speedproof.results.run_record import Conditions, Mode
 from speedproof.stats.claims_file import ClaimsFile, Source
 from speedproof.stats.comparability import differing_conditions
-from speedproof.stats.metrics import counts_warm_up, measure_run
+from speedproof.stats.metrics import SAMPLED_BUSY, TRACED_BUSY, counts_warm_up, measure_run
 from speedproof.util.numbers import format_count, format_value
 from speedproof.util.text import write_setting
 
@@ -20,44 +20,57 @@ _LEAST_BUSY = 0.5
 
 def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], mode: Mode, metric: str) -> list[str]:
     """Return what differs between how a source measured a metric and how these runs did; at least one run."""
-    run, conditions = runs[0].run, runs[0].run.conditions
-    differences = []
-    if conditions.gpu is None:
-        differences.append(f"{conditions.device_name()} instead of {source.hardware}")
-    elif not source.is_of(conditions.gpu.name):
-        host = f"{conditions.cpu}, {format_count(conditions.cores, 'core')}"
-        differences.append(f"{conditions.gpu.name} ({host}) instead of {source.hardware}")
-    if conditions.synthetic_data:
-        differences.append(f"synthetic data ({conditions.dataset_name}) instead of {file.dataset}")
-    elif file.dataset and conditions.dataset_name != file.dataset:
-        differences.append(f"dataset {conditions.dataset_name} instead of {file.dataset}")
+    run = runs[0].run
+    differences = [*_list_other_machine(source, run.conditions), *_list_other_data(file, run.conditions)]
     differences += _changed("workload", file.workload | source.workload, run.workload)
     for name, techniques in {run.run.variant: run.run.techniques for run in runs}.items():
         differences += _changed(name, file.variants.get(name, {}) | source.variants.get(name, {}), techniques)
-    counts = {run.run.variant: run.run.epochs for run in runs}
-    differences += [
-        f"{epochs} epochs{f' of {name}' if len(set(counts.values())) > 1 else ''} instead of {source.epochs}"
-        for epochs, name in {epochs: name for name, epochs in counts.items()}.items()
-        if epochs != source.epochs
-    ]
+    differences += _list_other_lengths(source, runs)
     warm = {run.run.variant for run in runs if counts_warm_up(run, metric)}
-    if warm and warm < counts.keys():
+    if warm and warm < {run.run.variant for run in runs}:
         differences.append(f"the first epoch, which warms up, counts in {', '.join(sorted(warm))} alone")
-    differences.append(_describe_software(file, source, conditions.packages))
+    differences.append(_describe_software(file, source, run.conditions.packages))
     if source.profiled:
         differences += _profiling_differences(run.profiler, mode)
     if beside := sum(other.had_company for other in runs):
         differences.append(f"another experiment shared the machine with {beside} of {format_count(len(runs), 'run')}")
-    others = dict.fromkeys(key for other in runs for key in differing_conditions(conditions, other.run.conditions))
+    others = dict.fromkeys(key for other in runs for key in differing_conditions(run.conditions, other.run.conditions))
     if others:
         differences.append(f"measured under more than one {', '.join(others)}")
     return differences
 
 
+def _list_other_machine(source: Source, conditions: Conditions) -> list[str]:
+    if conditions.gpu is None:
+        return [f"{conditions.device_name()} instead of {source.hardware}"]
+    if source.is_of(conditions.gpu.name):
+        return []
+    host = f"{conditions.cpu}, {format_count(conditions.cores, 'core')}"
+    return [f"{conditions.gpu.name} ({host}) instead of {source.hardware}"]
+
+
+def _list_other_data(file: ClaimsFile, conditions: Conditions) -> list[str]:
+    if conditions.synthetic_data:
+        return [f"synthetic data ({conditions.dataset_name}) instead of {file.dataset}"]
+    if file.dataset and conditions.dataset_name != file.dataset:
+        return [f"dataset {conditions.dataset_name} instead of {file.dataset}"]
+    return []
+
+
+def _list_other_lengths(source: Source, runs: list[MeasuredRun]) -> list[str]:
+    counts = {run.run.variant: run.run.epochs for run in runs}
+    names = {epochs: name for name, epochs in counts.items()}
+    return [
+        f"{epochs} epochs{f' of {name}' if len(names) > 1 else ''} instead of {source.epochs}"
+        for epochs, name in names.items()
+        if epochs != source.epochs
+    ]
+
+
 def describe_bottleneck(variants: Sequence[str], results: Results) -> list[str]:
     """Return how busy two variants' GPUs were, by their traces or else by samples; nothing if that is not known."""
     traces = [results.trace_of(name) for name in variants]
-    busy = [measure_run(run, "gpu_busy_fraction") if run else None for run in traces]
+    busy = [measure_run(run, TRACED_BUSY) if run else None for run in traces]
     how = "in profiled runs"
     if None in busy:
         busy, how = [_mean_of_samples(results.select(name, "timed")) for name in variants], "by NVML's samples"
@@ -70,7 +83,7 @@ def describe_bottleneck(variants: Sequence[str], results: Results) -> list[str]:
 
 
 def _mean_of_samples(runs: Sequence[MeasuredRun]) -> float | None:
-    values = [measure_run(run, "gpu_busy_sampled_fraction") for run in runs]
+    values = [measure_run(run, SAMPLED_BUSY) for run in runs]
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from speedproof.results.claim_results import ClaimResult, ClaimVerdict, DocumentedRatio
 from speedproof.results.comparison import Measured, Ratio
@@ -30,7 +31,7 @@ from speedproof.stats.measurements import (
 )
 from speedproof.stats.metrics import METRICS, measure_run
 from speedproof.stats.outcomes import judge_interval
-from speedproof.stats.run_values import all_epochs_s, epochs_to_quality
+from speedproof.stats.run_values import epochs_to_quality
 from speedproof.util.numbers import Unit, format_count, format_range, format_value
 
 # In which modes a claim is looked for, the likest first. Numbers that were documented under a profiler are compared
@@ -41,6 +42,21 @@ _POSSIBLE = "the source says that as much is possible, which less does not contr
 _MACHINES_UNITS = {"s", "/s", "J", "MiB"}  # of what a machine takes; any other is of what was learnt of the data
 
 
+@dataclass(frozen=True)
+class _Judged:
+    """What a sample, or several of which this one is shown, say of a claim."""
+
+    shown: Measured | Ratio
+    verdict: ClaimVerdict
+    reasons: list[str]
+    by_experiment: dict[str, ClaimVerdict] = field(default_factory=dict)
+    decidable: bool = True  # by more pairs: no number decides between experiments that contradict each other
+
+    @property
+    def count(self) -> int:
+        return _count(self.shown)
+
+
 def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> ClaimResult:
     """Measure what a claim is about, in the likest mode that has it, and return the verdict.
 
@@ -48,30 +64,16 @@ def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> C
     """
     source = file.sources[claim.source]
     for mode in _MODES[source.profiled]:
-        found = _measure(claim.quantity, results, mode)
-        if found:
+        if found := _measure(claim.quantity, results, mode):
             break
     else:
         return _explain_absence(claim, file, results)
     bounds = file.list_bounds(claim)
-    judged = [_judge_sample(claim, row, bounds) for row in found]
-    enough = [row for row in judged if _count(row[0]) >= LEAST_PAIRS]
-    disagree = len({verdict for _, verdict, _ in enough}) > 1
-    # If experiments disagree, an inconclusive one is shown, with what would decide it: no number of pairs decides between two
-    # that contradict each other.
-    lacking = [row for row in enough if row[1] == "inconclusive"] if disagree else []
-    shown, verdict, reason = max(lacking or judged, key=lambda row: _count(row[0]))
-    if disagree:
-        verdict = "inconclusive"
-    contradict = disagree and not lacking
-    by_experiment = {str(row.experiment): own for row, own, _ in enough} if disagree else {}
-    reasons = [_describe_method(shown, mode), *reason]
-    if len(judged) > 1:
-        each = (f"{row.experiment} {_describe_interval(row, claim.unit)}: {own}" for row, own, _ in judged)
-        reasons.append(f"each experiment by itself, of which {shown.experiment} is shown: {', '.join(each)}")
+    one = _unite([_judge_sample(claim, row, bounds) for row in found], claim.unit)
+    shown, method = one.shown, _describe_method(one.shown, mode)
     runs = [run for name in list_claimed_variants(claim.quantity) for run in results.select(name, mode)]
     if gate := _find_gate(claim.quantity, file, source, runs):
-        verdict, reasons, by_experiment = "not comparable", [*reasons[:1], gate], {}
+        one = _Judged(shown, "not comparable", [gate])
     return _result(claim, file).model_copy(
         update={
             "measured": shown.centre,
@@ -79,19 +81,39 @@ def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> C
             "high": shown.high,
             "scope": shown.scope,
             "runs_beside": shown.runs_beside,
-            "counted": _count(shown),
+            "counted": one.count,
             "ratio": _document_ratio(bounds, shown),
-            "needed": _estimate_needed(claim, bounds, shown, results) if verdict == "inconclusive" and not contradict else None,
-            "verdict": verdict,
-            "by_experiment": by_experiment,
+            "needed": _estimate_needed(claim, bounds, one, results),
+            "verdict": one.verdict,
+            "by_experiment": one.by_experiment,
             "conditions": [
                 *list_conditions(file, source, runs, mode, shown.metric),
                 *_describe_limits_of_ratio(claim.quantity, results),
             ],
-            "reason": "; ".join(reasons),
+            "reason": "; ".join([method, *one.reasons]),
             "origin": shown.origin,
         }
     )
+
+
+def _unite(judged: list[_Judged], unit: Unit) -> _Judged:
+    """Return the sample that is shown, of the most pairs or runs: inconclusive if experiments disagree.
+
+    Then an inconclusive one is shown, with what would decide it.
+    """
+    enough = [one for one in judged if one.count >= LEAST_PAIRS]
+    disagree = len({one.verdict for one in enough}) > 1
+    lacking = [one for one in enough if one.verdict == "inconclusive"] if disagree else []
+    united = max(lacking or judged, key=lambda one: one.count)
+    shown = united.shown
+    if len(judged) > 1:
+        each = (f"{one.shown.experiment} {_describe_interval(one.shown, unit)}: {one.verdict}" for one in judged)
+        apart = f"each experiment by itself, of which {shown.experiment} is shown: {', '.join(each)}"
+        united = replace(united, reasons=[*united.reasons, apart])
+    if not disagree:
+        return united
+    by_experiment = {str(one.shown.experiment): one.verdict for one in enough}
+    return replace(united, verdict="inconclusive", by_experiment=by_experiment, decidable=bool(lacking))
 
 
 def _describe_limits_of_ratio(quantity: Level | Speedup | Unmeasurable, results: Results) -> list[str]:
@@ -101,22 +123,17 @@ def _describe_limits_of_ratio(quantity: Level | Speedup | Unmeasurable, results:
     return describe_bottleneck(list_claimed_variants(quantity), results)
 
 
-def _judge_sample(
-    claim: DocumentedClaim, found: Measured | Ratio, bounds: tuple[float, float]
-) -> tuple[Measured | Ratio, ClaimVerdict, list[str]]:
+def _judge_sample(claim: DocumentedClaim, found: Measured | Ratio, bounds: tuple[float, float]) -> _Judged:
     """Return what one sample's interval says of a claim, and why it says nothing."""
-    if isinstance(found, Ratio) and found.worse and found.quality is not None:
-        return found, "not comparable", [f"withheld: {found.quality.reason}"]
-    reasons = []
-    if isinstance(found, Ratio) and found.quality is not None and found.quality.outcome == "not established":
-        reasons.append(found.quality.reason)
+    quality = found.quality if isinstance(found, Ratio) else None
+    if isinstance(found, Ratio) and found.worse and quality is not None:
+        return _Judged(found, "not comparable", [f"withheld: {quality.reason}"])
+    reasons = [quality.reason] if quality is not None and quality.outcome == "not established" else []
     if found.low is None or found.high is None or _count(found) < LEAST_PAIRS:
-        least = f"a verdict needs {LEAST_PAIRS} {_counted(found)}s"
-        return found, "inconclusive", [least, *reasons]
+        return _Judged(found, "inconclusive", [f"a verdict needs {LEAST_PAIRS} {_counted(found)}s", *reasons])
     verdict = _judge_stated(claim, Interval(found.low, found.high), bounds)
-    if claim.stated.comparator == "up to" and verdict == "inconclusive":
-        reasons.insert(0, _POSSIBLE)
-    return found, verdict, reasons
+    possible = [_POSSIBLE] if claim.stated.comparator == "up to" and verdict == "inconclusive" else []
+    return _Judged(found, verdict, [*possible, *reasons])
 
 
 def _judge_stated(claim: DocumentedClaim, interval: Interval, bounds: tuple[float, float]) -> ClaimVerdict:
@@ -141,19 +158,19 @@ def _find_gate(
     """
     if isinstance(quantity, Unmeasurable):
         return None
-    title = METRICS[quantity.metric].note(runs[0].quality).title
-    if METRICS[quantity.metric].total and (others := {run.run.epochs for run in runs} - {source.epochs}):
+    metric = METRICS[quantity.metric]
+    title = metric.note(runs[0].quality).title
+    if metric.total and (others := {run.run.epochs for run in runs} - {source.epochs}):
         return f"{title} of {min(others)} epochs: not to be compared with those of {source.epochs}"
-    if isinstance(quantity, Speedup) or METRICS[quantity.metric].unit == "%":
+    if isinstance(quantity, Speedup) or metric.unit == "%":
         return None
-    of_machine = METRICS[quantity.metric].unit in _MACHINES_UNITS
+    of_machine = metric.unit in _MACHINES_UNITS
+    of_data = quantity.target is not None or not of_machine
     for ranks, conditions in ((run.run.ranks, run.run.conditions) for run in runs):
         if of_machine and (conditions.gpu is None or not source.is_of(conditions.gpu.name) or ranks != source.gpus):
             several = f"{ranks} " if ranks > 1 else ""
             return f"{title} on {several}{conditions.device_name()}: not to be compared with {source.hardware}"
-        if (quantity.target is not None or not of_machine) and (
-            conditions.synthetic_data or conditions.dataset_name != file.dataset
-        ):
+        if of_data and file.is_of_other_data(conditions):
             return f"{title} on {conditions.dataset_name}: not to be compared with {file.dataset}"
     return None
 
@@ -171,11 +188,10 @@ def _describe_interval(found: Measured | Ratio, unit: Unit) -> str:
     return f"{format_value(found.centre, unit)}{interval}"
 
 
-def _estimate_needed(
-    claim: DocumentedClaim, bounds: tuple[float, float], shown: Measured | Ratio, results: Results
-) -> Needed | None:
+def _estimate_needed(claim: DocumentedClaim, bounds: tuple[float, float], judged: _Judged, results: Results) -> Needed | None:
     """Return how many pairs of runs would decide a claim on a ratio; None of a level, or where no number would."""
-    if not isinstance(shown, Ratio) or shown.worse:
+    shown = judged.shown
+    if judged.verdict != "inconclusive" or not judged.decidable or not isinstance(shown, Ratio) or shown.worse:
         return None
     pairs = pair_runs(results.select(shown.reference, shown.mode), results.select(shown.candidate, shown.mode))
     for found in measure_pairs(pairs, shown.metric, shown.target):
@@ -196,51 +212,53 @@ def _measure(quantity: Level | Speedup | Unmeasurable, results: Results, mode: M
 
 def _explain_absence(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> ClaimResult:
     """Say why there is no number: nothing ran or could be paired, or runs did not reach the quality."""
-    source = file.sources[claim.source]
-    if isinstance(claim.quantity, Unmeasurable):
-        return _result(claim, file, reason=claim.quantity.missing)
     quantity = claim.quantity
-    absent = [
-        name
-        for name in list_claimed_variants(quantity)
-        if not any(results.select(name, mode) for mode in _MODES[source.profiled])
-    ]
-    if absent:
+    if isinstance(quantity, Unmeasurable):
+        return _result(claim, file, reason=quantity.missing)
+    modes = _MODES[file.sources[claim.source].profiled]
+    names = list_claimed_variants(quantity)
+    if absent := [name for name in names if not any(results.select(name, mode) for mode in modes)]:
         return _result(claim, file, reason=f"no completed run of {' and '.join(absent)}")
-    runs = _list_counted(quantity, results, _MODES[source.profiled])
-    if isinstance(quantity, Speedup):
-        if not runs:
-            return _result(claim, file, reason=_explain_unpaired(quantity, results))
-        found = [
-            row
-            for mode in _MODES[source.profiled]
-            for row in list_incomparable(results, quantity.reference, quantity.candidate, mode)
-        ]
-        if found:
-            return _result(claim, file, reason=f"not comparable in {found[0].experiment}: {'; '.join(found[0].differences)}")
-    diverged = [
-        run
-        for name in list_claimed_variants(quantity)
-        for mode in _MODES[source.profiled]
-        for run in results.select_diverged(name, mode)
-    ]
+    runs = _list_counted(quantity, results, modes)
+    if isinstance(quantity, Speedup) and (reason := _explain_unpaired(quantity, results, modes, runs)):
+        return _result(claim, file, reason=reason)
+    diverged = [run for name in names for mode in modes for run in results.select_diverged(name, mode)]
     short = [] if quantity.target is None else [run for run in runs if epochs_to_quality(run, quantity.target) is None]
     if not short and (quantity.target is None or not diverged):
-        lacking = [run for run in runs if not measure_run(run, quantity.metric, quantity.target)]
-        some = f" in {len(lacking)} of {len(runs)} runs" if len(lacking) < len(runs) else ""
-        metric = METRICS[quantity.metric]
-        why = f": {metric.absence}" if metric.absence else ""
-        return _result(claim, file, reason=f"no value of {metric.note(results.quality).title}{some}{why}")
+        return _result(claim, file, reason=_explain_lacking(quantity, results, runs))
+    return _judge_unreached(claim, file, results, quantity, (runs, short, diverged))
+
+
+def _explain_lacking(quantity: Level | Speedup, results: Results, runs: list[MeasuredRun]) -> str:
+    """Return which metric runs have no value of, and why."""
+    lacking = [run for run in runs if not measure_run(run, quantity.metric, quantity.target)]
+    some = f" in {len(lacking)} of {len(runs)} runs" if len(lacking) < len(runs) else ""
+    metric = METRICS[quantity.metric]
+    return f"no value of {metric.note(results.quality).title}{some}{f': {metric.absence}' if metric.absence else ''}"
+
+
+def _judge_unreached(
+    claim: DocumentedClaim,
+    file: ClaimsFile,
+    results: Results,
+    quantity: Level | Speedup,
+    counted: tuple[list[MeasuredRun], list[MeasuredRun], list[MeasuredRun]],
+) -> ClaimResult:
+    """Judge a way to a quality that not every run reached: `counted` are all runs, those that fell short, and diverged ones."""
+    runs, short, diverged = counted
+    source, first = file.sources[claim.source], runs[0]
     epochs = min(run.run.epochs for run in short or runs)
     reason = f"{results.quality.title} {quantity.target:g} was not reached by every run in {epochs} epochs"
     reason += f", and {format_count(len(diverged), 'run')} diverged" if diverged else ""
     if epochs < source.epochs:
         return _result(claim, file, reason=f"{reason}, and the source trained {source.epochs}")
-    conditions = list_conditions(file, source, runs, runs[0].run.mode, quantity.metric)
-    on_other_data = runs[0].run.conditions.synthetic_data or runs[0].run.conditions.dataset_name != file.dataset
     only_possible = claim.stated.comparator == "up to"
-    missed = not diverged and not only_possible and _is_missed(file.list_bounds(claim), quantity, runs, short)
-    verdict: ClaimVerdict = "not comparable" if on_other_data else "not reproduced here" if missed else "inconclusive"
+    verdict: ClaimVerdict = "inconclusive"
+    if file.is_of_other_data(first.run.conditions):
+        verdict = "not comparable"
+    elif not diverged and not only_possible and _is_missed(file.list_bounds(claim), quantity, runs, short):
+        verdict = "not reproduced here"
+    conditions = list_conditions(file, source, runs, first.run.mode, quantity.metric)
     return _result(claim, file, verdict=verdict, reason=reason, conditions=conditions)
 
 
@@ -254,24 +272,19 @@ def _is_missed(
     even so. If some runs reached it, or the reference fell short, the number may be anything.
     """
     low, high = bounds
+    spent = METRICS[quantity.metric].spent
+    if spent is None:
+        return False
     if isinstance(quantity, Level):
-        return len(short) == len(runs) >= LEAST_PAIRS and all(_way_at_least(run, quantity.metric) > high for run in runs)
+        return len(short) == len(runs) >= LEAST_PAIRS and all(spent(run) > high for run in runs)
     above, below = ([run for run in runs if run.run.variant == name] for name in (quantity.reference, quantity.candidate))
     pairs = pair_runs(above, below)
     ratios = [
-        way / _way_at_least(other, quantity.metric)
+        way / spent(other)
         for one, other in pairs
         if other in short and (way := measure_run(one, quantity.metric, quantity.target)) is not None
     ]
     return len(ratios) == len(pairs) >= LEAST_PAIRS and max(ratios) < low
-
-
-def _way_at_least(run: MeasuredRun, metric: str) -> float:
-    """Return what a run took that did not reach a quality, in the unit of the metric of the way to it."""
-    if metric == "epochs_to_quality":
-        return run.run.epochs
-    epochs_s = all_epochs_s(run.epochs) or 0.0
-    return epochs_s + run.run.start_up_s if metric == "process_to_quality_s" else epochs_s - (run.run.warm_up_s or 0.0)
 
 
 def _list_counted(quantity: Level | Speedup, results: Results, modes: list[Mode]) -> list[MeasuredRun]:
@@ -282,9 +295,12 @@ def _list_counted(quantity: Level | Speedup, results: Results, modes: list[Mode]
     return [run for references, candidates in variants for pair in pair_runs(references, candidates) for run in pair]
 
 
-def _explain_unpaired(quantity: Speedup, results: Results) -> str:
-    """Return why two variants that ran have no pair of runs, of which a ratio is formed."""
+def _explain_unpaired(quantity: Speedup, results: Results, modes: list[Mode], runs: list[MeasuredRun]) -> str | None:
+    """Return why two variants that ran have no comparable pair of runs, of which a ratio is formed; None if they have."""
     names = list_claimed_variants(quantity)
+    if runs:
+        found = [row for mode in modes for row in list_incomparable(results, quantity.reference, quantity.candidate, mode)]
+        return f"not comparable in {found[0].experiment}: {'; '.join(found[0].differences)}" if found else None
     one, other = ({run.experiment for run in results.runs if run.run.variant == name} for name in names)
     if not one & other:
         return f"{' and '.join(names)} never ran in the same experiment, inside of which a ratio is formed"

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from speedproof.results import older_versions as older
+from speedproof.results.run_record import Conditions
 from speedproof.stats.metrics import METRICS
 from speedproof.stats.stated_number import StatedNumber, Tolerance, describe_stated, list_bounds_of
 from speedproof.util.errors import ConfigError
@@ -177,6 +178,10 @@ class ClaimsFile(_Model):
             if unknown := source.variants.keys() - self.variants.keys():
                 raise ValueError(f"source `{name}`: unknown variant `{min(unknown)}`")
         return self
+
+    def is_of_other_data(self, conditions: Conditions) -> bool:
+        """Return whether a run's data are not the documented ones."""
+        return conditions.synthetic_data or conditions.dataset_name != self.dataset
 
     def list_bounds(self, claim: DocumentedClaim) -> tuple[float, float]:
         """Return the smallest and the largest value that reproduce a claim of this file."""

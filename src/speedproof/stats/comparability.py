@@ -174,8 +174,16 @@ def _describe_samples(run: MeasuredRun) -> int | str | None:
 
 
 def _describe_differences(one: MeasuredRun, other: MeasuredRun) -> list[str]:
-    left, right = (_what_matters(run) for run in (one, other))
-    return [f"{key}: {before} against {after}" for key, (before, after) in _differences(left, right).items()]
+    return [f"{key}: {before} against {after}" for key, (before, after) in _find_differences(one, other).items()]
+
+
+def differ_in_samples_alone(one: MeasuredRun, other: MeasuredRun) -> bool:
+    """Return whether two runs differ by no more than their techniques and how many samples an epoch has."""
+    return _find_differences(one, other).keys() <= {SAMPLES_AN_EPOCH}
+
+
+def _find_differences(one: MeasuredRun, other: MeasuredRun) -> dict[str, tuple[Any, Any]]:
+    return _differences(_what_matters(one), _what_matters(other))
 
 
 def _what_matters(run: MeasuredRun) -> dict[str, Any]:

@@ -22,12 +22,12 @@ from speedproof.results.comparison_rows import Origin
 from speedproof.results.experiment import Experiment
 from speedproof.results.files import read_json, sha256_of, write_sealed
 from speedproof.results.folder import CONFIG_FILE, MeasuredRun, Results, read_results
-from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Mode
+from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Conditions, Mode
 from speedproof.stats.ablation import Differences, measure_ablation, measure_wholes
 from speedproof.stats.claims import judge_claim
 from speedproof.stats.claims_file import load_claims
 from speedproof.stats.comparability import (
-    SAMPLES_AN_EPOCH,
+    differ_in_samples_alone,
     differing_conditions,
     differing_settings,
     find_throttled,
@@ -45,7 +45,7 @@ from speedproof.stats.measurements import (
     measure_overhead,
     measure_ratio,
 )
-from speedproof.stats.metrics import METRICS, MODES, measure_run
+from speedproof.stats.metrics import EPOCH, METRICS, MODES, measure_run
 from speedproof.stats.non_inferiority import count_reached, explain_unreached
 from speedproof.stats.scaling import is_weak_scaling, measure_scalings
 from speedproof.util.progress_bar import SOON_S, report_progress
@@ -128,11 +128,11 @@ def _measure_ratios(results: Results) -> Iterator[Ratio]:
 def _list_incomparable(results: Results) -> Iterator[Incomparable]:
     pairs = dict.fromkeys([*results.compared_pairs, *pairwise(results.ablation)])
     for mode, (reference, candidate) in product(MODES, pairs):
-        expected = f"{SAMPLES_AN_EPOCH}: "  # of weak scaling, which is compared another way
-        weak = is_weak_scaling(pair_runs(results.select(reference, mode), results.select(candidate, mode)))
-        for row in list_incomparable(results, reference, candidate, mode):
-            if not (weak and all(difference.startswith(expected) for difference in row.differences)):
-                yield row
+        compared = pair_runs(results.select(reference, mode), results.select(candidate, mode))
+        if is_weak_scaling(compared):  # which is compared another way
+            compared = [pair for pair in compared if not differ_in_samples_alone(*pair)]
+        experiments = {one.experiment for one, _ in compared}
+        yield from (row for row in list_incomparable(results, reference, candidate, mode) if row.experiment in experiments)
 
 
 def _measure_noise(results: Results) -> Iterator[NoiseFloor]:
@@ -172,20 +172,7 @@ def _measure_overheads(results: Results) -> Iterator[Overhead]:
 
 
 def _list_warnings(results: Results) -> Iterator[str]:
-    first = results.experiments[0]
-    under_other: dict[str, list[str]] = {}
-    for experiment in results.experiments[1:]:
-        for key in differing_conditions(first.conditions, experiment.conditions):
-            under_other.setdefault(key, []).append(experiment.experiment)
-    yield from (
-        f"{', '.join(experiments)} ran under another {key} than {first.experiment}" for key, experiments in under_other.items()
-    )
-    for experiment in results.experiments[1:]:
-        name = experiment.experiment
-        if experiment.quality != first.quality:
-            yield f"{name} committed to another rule of quality than {first.experiment}, whose rule is used"
-        if experiment.equivalence_margin != first.equivalence_margin:
-            yield f"{name} committed to another margin of equivalence than {first.experiment}, whose margin is used"
+    yield from _list_other_rules(results)
     for experiment in results.experiments:
         yield from _list_missing_runs(experiment)
     yield from list_container_differences(results)
@@ -197,18 +184,40 @@ def _list_warnings(results: Results) -> Iterator[str]:
     yield from _list_mixed_lengths(results)
     if any(run.run.clock == "system" for run in results.runs):
         yield "times from the start of a process are up to 1 s too long: the system gave some runs' start in whole seconds only"
+    conditions = {experiment.experiment: experiment.conditions for experiment in results.experiments}
     for run in results.runs:
-        place = f"{run.experiment}/{run.name}"
-        own = next(experiment.conditions for experiment in results.experiments if experiment.experiment == run.experiment)
-        for key in differing_conditions(own, run.run.conditions):
-            yield f"{place} ran under another {key} than its experiment began with"
-        if run.run.outcome != "completed":
-            of = " but of runs that did not reach a quality" if run.run.outcome == "not_a_number" else ""
-            yield f"{place} ended as {run.run.outcome} ({run.run.reason}); it counts in no number{of}"
-        if _lacks_analysis(run):
-            yield f"{place} was profiled but not analysed; run the analysis"
-        yield from (f"{place}: {warning}" for warning in run.run.warnings)
-        yield from (f"{place}, trace: {warning}" for warning in (run.summary.warnings if run.summary else []))
+        yield from _list_doubts_of_run(run, conditions[run.experiment])
+
+
+def _list_other_rules(results: Results) -> Iterator[str]:
+    """Yield what later experiments ran under or committed to that is not as in the first, whose rules are used."""
+    first, *others = results.experiments
+    under_other: dict[str, list[str]] = {}
+    for experiment in others:
+        for key in differing_conditions(first.conditions, experiment.conditions):
+            under_other.setdefault(key, []).append(experiment.experiment)
+    for key, experiments in under_other.items():
+        yield f"{', '.join(experiments)} ran under another {key} than {first.experiment}"
+    for experiment in others:
+        name = experiment.experiment
+        if experiment.quality != first.quality:
+            yield f"{name} committed to another rule of quality than {first.experiment}, whose rule is used"
+        if experiment.equivalence_margin != first.equivalence_margin:
+            yield f"{name} committed to another margin of equivalence than {first.experiment}, whose margin is used"
+
+
+def _list_doubts_of_run(run: MeasuredRun, begun: Conditions) -> Iterator[str]:
+    """Yield what is to be known of a run; `begun` are the conditions with which its experiment began."""
+    place = f"{run.experiment}/{run.name}"
+    for key in differing_conditions(begun, run.run.conditions):
+        yield f"{place} ran under another {key} than its experiment began with"
+    if run.run.outcome != "completed":
+        of = " but of runs that did not reach a quality" if run.run.outcome == "not_a_number" else ""
+        yield f"{place} ended as {run.run.outcome} ({run.run.reason}); it counts in no number{of}"
+    if run.run.profiler != "none" and run.run.outcome == "completed" and run.summary is None:
+        yield f"{place} was profiled but not analysed; run the analysis"
+    yield from (f"{place}: {warning}" for warning in run.run.warnings)
+    yield from (f"{place}, trace: {warning}" for warning in (run.summary.warnings if run.summary else []))
 
 
 def _list_missing_runs(experiment: Experiment) -> Iterator[str]:
@@ -263,13 +272,9 @@ def _list_unplanned_experiments(results: Results) -> Iterator[str]:
                 )
 
 
-def _lacks_analysis(run: MeasuredRun) -> bool:
-    return run.run.profiler != "none" and run.run.outcome == "completed" and run.summary is None
-
-
 _EXPRESSION = (
     "geometric means over runs of rates; arithmetic_s: flop_per_epoch / flop_per_s; traffic_s: bytes_per_epoch / bytes_per_s; "
-    f"share: the larger of the two / measured_s, that over runs of: {METRICS['training_epoch_s'].expression}"
+    f"share: the larger of the two / measured_s, that over runs of: {METRICS[EPOCH].expression}"
 )
 
 
@@ -282,7 +287,7 @@ def place_variants(results: Results) -> Iterator[RooflinePoint]:
     """
     for variant in dict.fromkeys([*results.variants, *results.ablation]):
         runs = [run for run in results.select(variant, "timed") if run.run.work and run.run.rates]
-        epochs = [epoch for run in runs if (epoch := measure_run(run, "training_epoch_s"))]
+        epochs = [epoch for run in runs if (epoch := measure_run(run, EPOCH))]
         if not runs or len(epochs) < len(runs):
             continue
         works = [run.run.work for run in runs if run.run.work]

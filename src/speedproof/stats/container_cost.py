@@ -12,8 +12,6 @@ from speedproof.stats.measurements import PairedMetric, list_origin, measure_pai
 from speedproof.stats.metrics import METRICS
 from speedproof.stats.outcomes import judge_within_margin
 
-_METRICS = ["training_epoch_s", "validation_epoch_s", "cache_fill_s", "process_s"]
-
 
 def measure_container_costs(results: Results) -> Iterator[ContainerCost]:
     """Yield, for each variant and metric, how many times longer it takes inside the container than outside.
@@ -24,7 +22,7 @@ def measure_container_costs(results: Results) -> Iterator[ContainerCost]:
     outside_of = {inside.experiment: outside.experiment for inside, outside in _pair_experiments(results)}
     if not outside_of or list_container_differences(results):
         return
-    for metric, variant in product(_METRICS, results.variants):
+    for metric, variant in product([name for name, metric in METRICS.items() if metric.in_containers], results.variants):
         runs = results.select(variant, "timed")
         by_machine: dict[str, list[RunPair]] = {}
         for pair in pair_runs(runs, runs, outside_of):

@@ -17,7 +17,6 @@ from speedproof.stats.sequential import repeat_interval
 if TYPE_CHECKING:
     from speedproof.stats.ratio_checks import Examined
 
-_AVERAGES = ("training_epoch_s", "validation_epoch_s", "epoch_s", "samples_per_s")
 # If programs print one iteration of ten, the sum of what they print means nothing. So it counts only if it is most of the time.
 _COVERS = 0.5
 # Of different numbers of epochs an epoch is not the same work: the whole has to show at least so much of the gain.
@@ -27,7 +26,7 @@ _DIFFERS = 0.02  # as much as two variants that are called equivalent
 
 def check_direction(examined: "Examined") -> list[Objection]:
     """Object if a variant is faster by its average epoch or rate, but all of its epochs or its process take longer."""
-    if examined.metric not in _AVERAGES or examined.outcome not in ("faster", "slower"):
+    if not METRICS[examined.metric].average or examined.outcome not in ("faster", "slower"):
         return []
     if any(run.run.observed is None for pair in examined.pairs for run in pair):  # of a version that did not check
         return []

@@ -8,6 +8,7 @@ from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import Objection
 from speedproof.results.observations import Observations
 from speedproof.stats.carried_over import list_kinds_of
+from speedproof.stats.metrics import PROCESS
 from speedproof.stats.run_values import training_epoch_s, warm_up_epochs
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def check_judged(examined: "Examined") -> list[Objection]:
     own, other = ([pair[position] for pair in examined.pairs] for position in (faster, 1 - faster))
     if min(len(own), len(other)) < _LEAST_RUNS:
         return []
-    return [*_check_data(variant, own, other), *_check_time(variant, own, other, examined.metric == "process_s")]
+    return [*_check_data(variant, own, other), *_check_time(variant, own, other, examined.metric == PROCESS)]
 
 
 def _check_data(variant: str, own: Sequence[MeasuredRun], other: Sequence[MeasuredRun]) -> list[Objection]:

@@ -25,7 +25,7 @@ def check_late_gpu_work(examined: "Examined") -> list[Objection]:
     It blocks if that is more than a tenth of what an epoch gains.
     """
     metric = METRICS[examined.metric]
-    if not metric.lower_is_better or not examined.metric.endswith("epoch_s"):
+    if metric.printed != "epoch":
         return []
     overhangs = [_find_overhang(runs) for runs in examined.profiled]
     fast = 1 if examined.centre >= 1 else 0

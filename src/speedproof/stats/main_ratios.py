@@ -9,13 +9,11 @@ from typing import Literal
 from speedproof.results.claim_results import ClaimResult, DocumentedRatio
 from speedproof.results.comparison import Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
 from speedproof.stats.estimates import LEAST_PAIRS
-from speedproof.stats.metrics import METRICS
+from speedproof.stats.metrics import EPOCH, METRICS, list_headlines
 
 MainRow = Ratio | ContainerCost | Scaling | NoiseFloor
 State = Literal["shown", "equivalent", "inconclusive", "withheld", "contested", "no verdict", "one pair"]
 
-MAIN_METRICS = ("training_epoch_s", "validation_epoch_s", "process_to_quality_s")
-RATE, WHOLE = "samples_per_s", "process_s"
 _MOST = 5
 _DECIDED: tuple[State, ...] = ("shown", "equivalent", "inconclusive", "withheld", "contested")
 
@@ -63,9 +61,9 @@ def list_headline_ratios(comparison: Comparison) -> list[Ratio]:
 
     Of two variants that are compared both ways round, as experiments merged of different ones may, the first way counts.
     """
-    timed = [ratio for ratio in comparison.ratios if ratio.mode == "timed" and ratio.metric in MAIN_METRICS]
-    for metric in (RATE, WHOLE):  # of programs that report rates, and of those that report nothing
-        timed = timed or [ratio for ratio in comparison.ratios if ratio.mode == "timed" and ratio.metric == metric]
+    timed = [ratio for ratio in comparison.ratios if ratio.mode == "timed"]
+    tiers = ([ratio for ratio in timed if ratio.metric in tier] for tier in list_headlines())
+    timed = next(filter(None, tiers), [])
     first: dict[frozenset[str], tuple[str, str]] = {}
     timed = [
         ratio for ratio in timed if first.setdefault(frozenset(variants_of(ratio)), variants_of(ratio)) == variants_of(ratio)
@@ -104,7 +102,7 @@ def find_main_ratios(comparison: Comparison, most: int = _MOST) -> list[MainRati
         for one in found
         if isinstance(one.row, Ratio)
     ]
-    found += _group(cost for cost in comparison.container if cost.metric == "training_epoch_s")
+    found += _group(cost for cost in comparison.container if cost.metric == EPOCH)
     if not found:
         found = _group(comparison.scaling)
     return sorted(found, key=_rank)[:most]
@@ -150,12 +148,13 @@ def _key(row: object) -> tuple[object, ...]:
 
 
 def is_of_times(row: MainRow) -> bool:
-    """Return whether a ratio is of times; a metric's name ends with its unit."""
-    return not isinstance(row, Ratio) or row.metric.endswith("_s")
+    """Return whether a ratio is of times or rates."""
+    return not isinstance(row, Ratio) or METRICS[row.metric].unit in ("s", "/s")
 
 
 def _rank(one: MainRatio) -> tuple[bool, int, bool, int, float]:
     decided = 0 if one.state in _DECIDED else 1 + (one.state == "one pair")
     metric = getattr(one.row, "metric", "")
-    place = MAIN_METRICS.index(metric) if metric in MAIN_METRICS else len(MAIN_METRICS)
+    first = list_headlines()[0]
+    place = first.index(metric) if metric in first else len(first)
     return not is_of_times(one.row), decided, not one.claims, place, -abs(math.log(orient(one.row)[0]))

@@ -30,7 +30,7 @@ from speedproof.stats.estimates import (
     widen_ratio,
 )
 from speedproof.stats.machines import Sample, list_samples
-from speedproof.stats.metrics import METRICS, measure_run, relative_resolution
+from speedproof.stats.metrics import EPOCH, METRICS, RATE, measure_run, relative_resolution
 from speedproof.stats.non_inferiority import check_quality
 from speedproof.stats.outcomes import count_needed, judge_within_margin
 from speedproof.stats.ratio_checks import Examined, find_objections
@@ -55,37 +55,41 @@ def measure_level(results: Results, variant: str, mode: Mode, metric: str, targe
     The way to a quality is of no value where runs diverged.
     """
     runs = results.select(variant, mode)
-    values = {run.name + run.experiment: value for run in runs if (value := measure_run(run, metric, target)) is not None}
-    if not runs or len(values) < len(runs) or (target is not None and results.select_diverged(variant, mode)):
+    if target is not None and results.select_diverged(variant, mode):
         return []
-    share = METRICS[metric].unit == "%"
-    found = []
-    for sample in list_samples(runs):
-        own = [run for run in runs if run.experiment in sample.experiments]
-        hosts = [[values[run.name + run.experiment] for run in own if run.experiment in host] for host in sample.hosts]
-        level = estimate_level([[value] for value in hosts[0]] if sample.scope == "here" else hosts, share)
-        found.append(
-            Measured(
-                variant=variant,
-                title=runs[0].title,
-                mode=mode,
-                metric=metric,
-                target=target,
-                values=[value for host in hosts for value in host],
-                centre=level.centre,
-                low=level.interval.low if level.interval else None,
-                high=level.interval.high if level.interval else None,
-                **sample.stated,
-                origin=list_origin(
-                    [run for host in sample.hosts for run in own if run.experiment in host],
-                    metric,
-                    f"{'mean' if share else 'exponential of the mean logarithm'} over "
-                    f"{'runs' if sample.scope == 'here' else 'hosts'} of: {_expression(metric, target)}; "
-                    "low and high: 95 % t interval, of a share clipped to 0 and 1",
-                ),
-            )
-        )
-    return found
+    if any(measure_run(run, metric, target) is None for run in runs):
+        return []
+    return [
+        _describe_level(sample, [run for run in runs if run.experiment in sample.experiments], metric, target)
+        for sample in list_samples(runs)
+    ]
+
+
+def _describe_level(sample: Sample, runs: Sequence[MeasuredRun], metric: str, target: float | None) -> Measured:
+    """Return the level of a variant's runs of one sample."""
+    by_host = [[run for run in runs if run.experiment in host] for host in sample.hosts]
+    hosts = [[value for run in own if (value := measure_run(run, metric, target)) is not None] for own in by_host]
+    here, share = sample.scope == "here", METRICS[metric].unit == "%"
+    level = estimate_level([[value] for value in hosts[0]] if here else hosts, share)
+    mean, units = "mean" if share else "exponential of the mean logarithm", "runs" if here else "hosts"
+    return Measured(
+        variant=runs[0].run.variant,
+        title=runs[0].title,
+        mode=runs[0].run.mode,
+        metric=metric,
+        target=target,
+        values=[value for host in hosts for value in host],
+        centre=level.centre,
+        low=level.interval.low if level.interval else None,
+        high=level.interval.high if level.interval else None,
+        **sample.stated,
+        origin=list_origin(
+            [run for own in by_host for run in own],
+            metric,
+            f"{mean} over {units} of: {_expression(metric, target)}; "
+            "low and high: 95 % t interval, of a share clipped to 0 and 1",
+        ),
+    )
 
 
 def measure_ratio(
@@ -148,7 +152,7 @@ def measure_overhead(results: Results, variant: str, mode: Mode) -> list[Overhea
         return []
     rule = (
         f"exponential of the mean log, over all pairs of runs of an experiment, of {mode} / timed: "
-        f"{_expression('training_epoch_s', None)}; of several hosts, of their experiments' means"
+        f"{_expression(EPOCH, None)}; of several hosts, of their experiments' means"
     )
     return [
         Overhead(
@@ -157,9 +161,9 @@ def measure_overhead(results: Results, variant: str, mode: Mode) -> list[Overhea
             mode=mode,
             ratio=found.estimate.centre,
             **found.sample.stated,
-            origin=list_origin(found.runs, "training_epoch_s", rule),
+            origin=list_origin(found.runs, EPOCH, rule),
         )
-        for found in measure_pairs(pairs, "training_epoch_s", balanced=False)
+        for found in measure_pairs(pairs, EPOCH, balanced=False)
     ]
 
 
@@ -233,53 +237,71 @@ def measure_pairs(
     With `balanced`, all pairs of an experiment count if their number is even or at most four; otherwise one is dropped, so that
     both orders count equally. If rounds ended once variants were decided, the pairs up to the latest look count.
     """
-    experiments: dict[str, list[tuple[RunPair, Pair]]] = {}
-    for one, other in pairs:
-        above, below = (measure_run(run, metric, target) if isinstance(metric, str) else metric(run) for run in (one, other))
-        if above and below:
-            experiments.setdefault(one.experiment, []).append(((one, other), (above, below)))
-        elif target is not None:
-            return []
+    found = [_read_pair(pair, metric, target) for pair in pairs]
+    known = [one for one in found if one is not None]
+    if target is not None and len(known) < len(found):
+        return []
+    experiments: dict[str, list[_MeasuredPair]] = {}
+    for one in known:
+        experiments.setdefault(one.runs[0].experiment, []).append(one)
     if balanced:
         experiments = {name: _keep_balanced(experiment) for name, experiment in experiments.items()}
-    found = []
-    for sample in list_samples([run for experiment in experiments.values() for pair, _ in experiment for run in pair[:1]]):
-        entries = [[experiments[name] for name in host] for host in sample.hosts]
-        values = [[[value for _, value in experiment] for experiment in host] for host in entries]
-        runs = [run for host in entries for experiment in host for pair, _ in experiment for run in pair]
-        here = sample.scope == "here"
-        design = Design(balanced and here and runs[0].until_decided, max(run.comparisons for run in runs))
-        together = design.comparisons
-        estimate = estimate_ratio(values[0][0], together) if here else estimate_ratio_over_hosts(values, together)
-        if design.repeated:
-            estimate = Estimate(estimate.centre, _to_ratio(design.interval_of(list_log_ratios(values[0][0]))))
-        slacks = [[[_find_slack(pair, metric, target) for pair, _ in experiment] for experiment in host] for host in entries]
-        exact = estimate.interval
-        widened = Estimate(estimate.centre, widen_ratio(exact, mean_slack(slacks)) if exact else None)
-        sample = replace(sample, runs_beside=sum(run.had_company for run in runs))
-        found.append(PairedMetric(sample, runs, values, widened, slacks, exact, design))
-    return found
+    samples = list_samples([one.runs[0] for experiment in experiments.values() for one in experiment])
+    return [_pool(sample, [[experiments[name] for name in host] for host in sample.hosts], balanced) for sample in samples]
+
+
+@dataclass(frozen=True)
+class _MeasuredPair:
+    """A pair of runs, and what was measured of both."""
+
+    runs: RunPair
+    values: Pair
+    slack: Slack
+
+
+def _read_pair(pair: RunPair, metric: str | RunReading, target: float | None) -> _MeasuredPair | None:
+    """Return what was measured of a pair; None unless both values are above 0."""
+    above, below = (measure_run(run, metric, target) if isinstance(metric, str) else metric(run) for run in pair)
+    return _MeasuredPair(pair, (above, below), _find_slack(pair, metric, target)) if above and below else None
+
+
+def _pool(sample: Sample, hosts: Sequence[Sequence[Sequence[_MeasuredPair]]], balanced: bool) -> PairedMetric:
+    """Return the ratio of a sample's pairs, by host and experiment."""
+    values = [[[one.values for one in experiment] for experiment in host] for host in hosts]
+    slacks = [[[one.slack for one in experiment] for experiment in host] for host in hosts]
+    runs = [run for host in hosts for experiment in host for one in experiment for run in one.runs]
+    here = sample.scope == "here"
+    design = Design(balanced and here and runs[0].until_decided, max(run.comparisons for run in runs))
+    together = design.comparisons
+    estimate = estimate_ratio(values[0][0], together) if here else estimate_ratio_over_hosts(values, together)
+    if design.repeated:
+        estimate = Estimate(estimate.centre, _to_ratio(design.interval_of(list_log_ratios(values[0][0]))))
+    exact = estimate.interval
+    widened = Estimate(estimate.centre, widen_ratio(exact, mean_slack(slacks)) if exact else None)
+    sample = replace(sample, runs_beside=sum(run.had_company for run in runs))
+    return PairedMetric(sample, runs, values, widened, slacks, exact, design)
 
 
 def _find_slack(pair: RunPair, metric: str | RunReading, target: float | None) -> Slack:
     """Return how far the digits that programs printed let a pair's log ratio be off; a reading of a run is one of a rate."""
-    known = metric if isinstance(metric, str) else "samples_per_s"
+    known = metric if isinstance(metric, str) else RATE
     one, other = (relative_resolution(run, known, target) for run in pair)
     below, above = find_slack(one, other)
     return (above, below) if METRICS[known].printed == "rate" else (below, above)
 
 
-def _keep_balanced(experiment: list[tuple[RunPair, Pair]]) -> list[tuple[RunPair, Pair]]:
+def _keep_balanced(experiment: list[_MeasuredPair]) -> list[_MeasuredPair]:
     """Return the pairs of an experiment that count, by round: all up to four, of more an even number, or those up to a look.
 
     With an odd number of pairs, the last pair of the more frequent order is dropped, so that the plan alone decides which.
     """
-    ordered = sorted(experiment, key=lambda entry: entry[0][0].run.round)
-    if ordered[0][0][0].until_decided:
+    ordered = sorted(experiment, key=lambda entry: entry.runs[0].run.round)
+    if ordered[0].runs[0].until_decided:
         return ordered[: find_latest_look(len(ordered))]
     if len(ordered) <= LEAST_PAIRS or len(ordered) % 2 == 0:
         return ordered
-    first = [(one.run.started, one.name) < (other.run.started, other.name) for (one, other), _ in ordered]
+    starts = [[(run.run.started, run.name) for run in entry.runs] for entry in ordered]
+    first = [one < other for one, other in starts]
     more_frequent = sum(first) > len(first) / 2
     last = max(number for number, came_first in enumerate(first) if came_first == more_frequent)
     return ordered[:last] + ordered[last + 1 :]

@@ -13,12 +13,8 @@ from speedproof.stats.claims import judge_claim
 from speedproof.stats.claims_file import ClaimsFile, DocumentedClaim, Speedup
 from speedproof.stats.comparability import pair_runs
 from speedproof.stats.compare import order_variants
-from speedproof.stats.main_ratios import MAIN_METRICS, RATE, WHOLE
 from speedproof.stats.measurements import measure_ratio
-from speedproof.stats.metrics import METRICS
-
-# Of the first of these by which a group has a ratio: rates and whole processes are of programs that report no epochs.
-_METRICS = (tuple(metric for metric in MAIN_METRICS if not METRICS[metric].needs_target), (RATE,), (WHOLE,))
+from speedproof.stats.metrics import METRICS, list_headlines
 
 
 @dataclass(frozen=True)
@@ -68,10 +64,13 @@ def measure_merged(results: Results) -> list[MergedRatio]:
 
 
 def _measure(group: Results, variants: tuple[str, str]) -> list[MergedRatio]:
-    """Return the ratios of two variants that a group of equal settings has."""
-    for metrics in _METRICS:
+    """Return the ratios of two variants that a group of equal settings has, of the first tier of metrics that has any."""
+    for tier in list_headlines():
         ratios = [
-            ratio for metric in metrics for ratio in measure_ratio(group, *order_variants(variants, metric), "timed", metric)
+            ratio
+            for metric in tier
+            if not METRICS[metric].needs_target
+            for ratio in measure_ratio(group, *order_variants(variants, metric), "timed", metric)
         ]
         if ratios:
             return [_describe_origin(ratio, group) for ratio in ratios]

@@ -38,6 +38,17 @@ from speedproof.util.numbers import Unit
 Device = Literal["gpu", "cpu"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
+# The metrics that other modules ask for by name; what they do with all others is in the entries.
+EPOCH, VALIDATED_EPOCH, SPREAD_EPOCH, RATE, PROCESS = (
+    "training_epoch_s",
+    "validation_epoch_s",
+    "epoch_s",
+    "samples_per_s",
+    "process_s",
+)
+CACHE_FILL, TRACED_BUSY, SAMPLED_BUSY = "cache_fill_s", "gpu_busy_fraction", "gpu_busy_sampled_fraction"
+EPOCHS_TO_QUALITY, TIME_TO_QUALITY, PROCESS_TO_QUALITY = "epochs_to_quality", "time_to_quality_s", "process_to_quality_s"
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -49,6 +60,9 @@ class Metric:
     expression: str
     read: Callable[..., float | None]  # of a run and, where it needs one, the quality to reach; a share as a fraction
     better: Better = "lower"
+    verb: str = ""  # what a faster variant does faster; without one sentences name the title
+    # Of the lowest tier that has any ratio all ratios are read first: epochs, else rates, else processes.
+    headline: int | None = None
     needs_target: bool = False
     modes: tuple[Mode, ...] = MODES  # in which it is measured
     devices: tuple[Device, ...] = get_args(Device)  # on which
@@ -60,6 +74,11 @@ class Metric:
     total: bool = False  # of a whole training: another number of epochs gives another ratio, too
     spreads: bool = False  # validation is in it: how often a variant validates changes it
     counts: Callable[[MeasuredRun], Chosen] | None = None  # which epochs, where those that warm up are left out
+    average: bool = False  # over epochs, so that all of them together may say something else
+    validates: bool = False  # has a value of runs that mark their validations alone
+    in_containers: bool = False  # compared inside and outside of a container
+    listed_with: str | None = None  # listed if that metric has a value; else it would repeat another one
+    spent: Callable[[MeasuredRun], float] | None = None  # what a run took that did not reach the quality
     # Whether it is an epoch's time, the sum of several, or a rate of one: what the digits of printed epochs let it be off.
     printed: Literal["epoch", "epochs", "rate"] | None = None
     absence: str = ""  # what a run lacks that has no value
@@ -126,6 +145,19 @@ def counts_warm_up(run: MeasuredRun, metric: str) -> bool:
     return counts is not None and bool((counts(run) & mark_warm_up(run.epochs, warm_up_epochs(run.run))).any())
 
 
+def default_metric(epochs: bool, rates: bool = False) -> str:
+    """Return what programs are compared by that report rates, epochs or neither."""
+    if rates:
+        return RATE
+    return EPOCH if epochs else PROCESS
+
+
+def list_headlines() -> list[list[str]]:
+    """Return the metrics of each tier of ratios to be read first."""
+    tiers = sorted({metric.headline for metric in METRICS.values() if metric.headline is not None})
+    return [[name for name, metric in METRICS.items() if metric.headline == tier] for tier in tiers]
+
+
 @dataclass(frozen=True)
 class Compared:
     """What a run is compared by while rounds go on: a cost, of which less is better, and how far digits let it be off."""
@@ -135,11 +167,11 @@ class Compared:
 
 
 def read_compared(folder: Path, run: Run, metric: str | None, epochs: pd.DataFrame | None = None) -> Compared:
-    """Return what a run in `folder` is compared by; without a metric the training epoch, or the process without epochs.
+    """Return what a run in `folder` is compared by; without a metric, by :func:`default_metric`.
 
     Its epochs are read unless they are given.
     """
-    name = metric or ("training_epoch_s" if run.epochs else "process_s")
+    name = metric or default_metric(bool(run.epochs))
     measured = MeasuredRun(
         results=folder.parents[3],
         experiment=folder.parents[1].name,
@@ -166,7 +198,7 @@ _SAMPLED = (
 
 # Every metric, by name: in `comparison.json`, claims and tables in this order. To add one is to add it here.
 METRICS: dict[str, Metric] = {
-    "training_epoch_s": Metric(
+    EPOCH: Metric(
         "training epoch",
         "s",
         (EPOCHS_FILE, RUN_FILE),
@@ -175,8 +207,12 @@ METRICS: dict[str, Metric] = {
         judged=True,
         counts=steady_epochs,
         printed="epoch",
+        verb="trains an epoch",
+        headline=0,
+        average=True,
+        in_containers=True,
     ),
-    "validation_epoch_s": Metric(
+    VALIDATED_EPOCH: Metric(
         "training + validation epoch",
         "s",
         (EPOCHS_FILE, RUN_FILE),
@@ -185,8 +221,13 @@ METRICS: dict[str, Metric] = {
         judged=True,
         absence="no epoch after the first validated",
         printed="epoch",
+        verb="trains and validates an epoch",
+        headline=0,
+        average=True,
+        validates=True,
+        in_containers=True,
     ),
-    "epoch_s": Metric(
+    SPREAD_EPOCH: Metric(
         "epoch, validation spread",
         "s",
         (EPOCHS_FILE, RUN_FILE),
@@ -197,6 +238,9 @@ METRICS: dict[str, Metric] = {
         spreads=True,
         counts=counted_epochs,
         printed="epoch",
+        verb="gets through an epoch",
+        average=True,
+        validates=True,
     ),
     "first_epoch_s": Metric(
         "first training epoch",
@@ -207,13 +251,14 @@ METRICS: dict[str, Metric] = {
         judged=True,
         printed="epoch",
     ),
-    "cache_fill_s": Metric(
+    CACHE_FILL: Metric(
         "fill of the cache",
         "s",
         (RUN_FILE,),
         "cache_fill_s",
         lambda run: run.run.cache_fill_s or None,  # 0: nothing is cached
         absence="nothing was cached",
+        in_containers=True,
     ),
     "cache_gb": Metric(
         "memory of the cached set",
@@ -226,7 +271,7 @@ METRICS: dict[str, Metric] = {
         compared=False,
         absence="nothing was cached in memory, or the run did not tell",
     ),
-    "process_s": Metric(
+    PROCESS: Metric(
         "whole process",
         "s",
         (RUN_FILE,),
@@ -236,8 +281,11 @@ METRICS: dict[str, Metric] = {
         total=True,
         spreads=True,
         absence="a run that several processes continued has none",
+        verb="runs",
+        headline=2,
+        in_containers=True,
     ),
-    "gpu_busy_fraction": Metric(
+    TRACED_BUSY: Metric(
         "GPU busy",
         "%",
         (SUMMARY_FILE,),
@@ -247,7 +295,7 @@ METRICS: dict[str, Metric] = {
         compared=False,
         absence="it needs a profiled run on a GPU",
     ),
-    "samples_per_s": Metric(
+    RATE: Metric(
         "training samples a second",
         "/s",
         (EPOCHS_FILE, RUN_FILE),
@@ -259,6 +307,8 @@ METRICS: dict[str, Metric] = {
         judged=True,
         counts=steady_epochs,
         printed="rate",
+        headline=1,
+        average=True,
     ),
     "all_epochs_s": Metric(
         "all epochs",
@@ -286,6 +336,7 @@ METRICS: dict[str, Metric] = {
         spreads=True,
         absence="a run that several processes continued has none",
         printed="epochs",
+        listed_with=CACHE_FILL,
     ),
     "peak_memory_mib": Metric(
         "peak memory of the GPU",
@@ -323,7 +374,7 @@ METRICS: dict[str, Metric] = {
         counts=counted_epochs,
         absence="the GPU did not tell its power, or its epochs were too short",
     ),
-    "gpu_busy_sampled_fraction": Metric(
+    SAMPLED_BUSY: Metric(
         "GPU busy, sampled by NVML",
         "%",
         (GPU_FILE, EPOCHS_FILE, RUN_FILE),
@@ -337,7 +388,7 @@ METRICS: dict[str, Metric] = {
         compared=False,
         absence="the GPU did not tell how busy it was, or its epochs were too short",
     ),
-    "epochs_to_quality": Metric(
+    EPOCHS_TO_QUALITY: Metric(
         "epochs to {quality}",
         "epochs",
         (EPOCHS_FILE,),
@@ -345,8 +396,9 @@ METRICS: dict[str, Metric] = {
         epochs_to_quality,
         needs_target=True,
         modes=("timed",),
+        spent=lambda run: run.run.epochs,
     ),
-    "time_to_quality_s": Metric(
+    TIME_TO_QUALITY: Metric(
         "time to {quality}, training clock",
         "s",
         (EPOCHS_FILE, RUN_FILE),
@@ -355,8 +407,9 @@ METRICS: dict[str, Metric] = {
         needs_target=True,
         modes=("timed",),
         printed="epochs",
+        spent=lambda run: (all_epochs_s(run.epochs) or 0.0) - (run.run.warm_up_s or 0.0),
     ),
-    "process_to_quality_s": Metric(
+    PROCESS_TO_QUALITY: Metric(
         "time to {quality} from the start of the process",
         "s",
         (EPOCHS_FILE, RUN_FILE),
@@ -366,5 +419,7 @@ METRICS: dict[str, Metric] = {
         modes=("timed",),
         absence="a run that several processes continued has none",
         printed="epochs",
+        headline=0,
+        spent=lambda run: (all_epochs_s(run.epochs) or 0.0) + run.run.start_up_s,
     ),
 }

@@ -1,12 +1,12 @@
 """The checks that a ratio of timed runs has to pass; each lives in a module of its own and is listed in :data:`CHECKS`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from speedproof.results.asked import Claim
 from speedproof.results.comparison_rows import Outcome
 from speedproof.results.folder import MeasuredRun
-from speedproof.results.objections import OF_REPORTED_TIMES, Objection
+from speedproof.results.objections import OF_REPORTED_TIMES, Objection, ObjectionKind
 from speedproof.stats.carried_over import check_carried_over
 from speedproof.stats.claimed_ratio import check_claimed_ratio
 from speedproof.stats.clocks import check_reported_times
@@ -81,15 +81,24 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
+# What one objection explains needs no other: of a variant with one of the first kinds, those of the second are dropped.
+_EXPLAINED: tuple[tuple[frozenset[ObjectionKind], ObjectionKind], ...] = (
+    (frozenset({"carried over"}), "helped"),
+    (frozenset({"carried over", "warm caches", "slowed", "helped"}), "warm-up differs"),
+)
+
+
 def find_objections(examined: Examined) -> list[Objection]:
     """Return what speaks against a ratio, those objections first for which its outcome is inconclusive."""
     found = [objection for check in CHECKS for objection in check(examined)]
-    carried = {one.variant for one in found if one.kind == "carried over"}
-    found = [one for one in found if one.kind != "helped" or one.variant not in carried]
-    explained = {one.variant for one in found if one.kind in ("carried over", "warm caches", "slowed", "helped")}
-    found = [one for one in found if one.kind != "warm-up differs" or one.variant not in explained]
-    doubted = {one.variant for one in found if one.blocks and one.kind in OF_REPORTED_TIMES and one.kind != "claimed ratio"}
-    found = [one for one in found if one.kind != "claimed ratio" or one.variant not in doubted]
+    for causes, explained in _EXPLAINED:
+        found = _drop(found, explained, {one.variant for one in found if one.kind in causes})
+    of_times = [one for one in found if one.kind in OF_REPORTED_TIMES]
+    found = _drop(found, "claimed ratio", {one.variant for one in of_times if one.blocks and one.kind != "claimed ratio"})
     if examined.trusted:
         found = [one.model_copy(update={"blocks": False}) if one.kind in OF_REPORTED_TIMES else one for one in found]
     return sorted(found, key=lambda objection: not objection.blocks)
+
+
+def _drop(found: list[Objection], kind: ObjectionKind, variants: Collection[str | None]) -> list[Objection]:
+    return [one for one in found if one.kind != kind or one.variant not in variants]

@@ -11,6 +11,7 @@ from speedproof.results.objections import Objection
 from speedproof.results.observations import WarmUpObserved
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import Interval
+from speedproof.stats.metrics import EPOCH, SPREAD_EPOCH
 from speedproof.stats.run_values import training_epoch_s, warm_up_epochs
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _SPREADS = 3  # of the timed runs, the longest less the shortest: a busy machine
 # compiled, so that it has to lose nearly all; of several epochs the shortest compiles nothing.
 _LOST_OF_EPOCHS, _LOST_OF_PROCESS = 0.5, 0.9
 _MOST_SLOWDOWN = 2.0  # by the machine, that the reference's warm-up can show
-_EPOCHS = ("training_epoch_s", "epoch_s")
+_EPOCHS = (EPOCH, SPREAD_EPOCH)
 # One honest watched run in a hundred lies outside; machines do what no t distribution does, so that 10 % always lie inside.
 _PREDICTED, _LEAST_WIDTH = 0.99, 1.1
 _LEAST_RUNS = 4

@@ -11,8 +11,6 @@ from speedproof.util.errors import ConfigError
 if TYPE_CHECKING:
     from speedproof.run.proof.request import ProofRequest
 
-_OF_VALIDATIONS = ("validation_epoch_s", "epoch_s")
-
 
 def list_mistakes_of_metric(request: "ProofRequest", name: NameKey) -> list[str]:
     """Return why no run of a request has the metric that it names; `name` is how messages call keys."""
@@ -33,7 +31,7 @@ def list_mistakes_of_metric(request: "ProofRequest", name: NameKey) -> list[str]
         mistakes.append(f"{head}: needs epochs; name their source ({sources}), or leave it out")
     elif is_named and metric.printed == "rate" and not request.rate:
         mistakes.append(f"{head}: needs a rate ({name('rate')}) or marks; read one of them, or leave it out")
-    elif is_named and request.metric in _OF_VALIDATIONS:
+    elif is_named and metric.validates:
         mistakes.append(f"{head}: needs validations, which only marks have; mark them, or leave it out")
     return mistakes
 

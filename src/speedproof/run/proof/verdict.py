@@ -21,7 +21,7 @@ from speedproof.results.objections import ObjectionKind, list_leading
 from speedproof.results.quality import Quality
 from speedproof.run.proof.request import ProofRequest, read_claim
 from speedproof.stats.estimates import LEAST_PAIRS
-from speedproof.stats.metrics import METRICS
+from speedproof.stats.metrics import METRICS, default_metric
 from speedproof.stats.outcomes import MOST_NAMED
 from speedproof.stats.proof_claim import Proof, check_claimed, is_better, is_hidden_by_digits, judge_ratio, name_judged
 from speedproof.stats.sequential import MOST_PAIRS
@@ -105,11 +105,7 @@ class Verdict(_Row):
 
 def choose_metric(request: ProofRequest, epochs: dict[str, int]) -> str:
     """Return what is compared: the named metric, a rate that is read, the epoch if all variants have one, else the process."""
-    return (
-        request.metric
-        or ("samples_per_s" if request.rate else None)
-        or ("training_epoch_s" if all(epochs.values()) else "process_s")
-    )
+    return request.metric or default_metric(all(epochs.values()), bool(request.rate))
 
 
 def judge(comparison: Comparison, request: ProofRequest, names: list[str], metric: str, source: str, report: str) -> Verdict:
