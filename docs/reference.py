@@ -51,16 +51,22 @@ def _list_statuses() -> list[tuple[str, str]]:
     return [(str(outcome), str(status)) for outcome, status in sorted(STATUS.items(), key=lambda item: (item[1], item[0]))]
 
 
-def _describe_commands(group: click.Command, before: str = "speedproof") -> Iterator[str]:
-    commands: dict[str, click.Command] = getattr(group, "commands")  # noqa: B009  # typer's own group has no public type
-    for name, command in sorted(commands.items()):
+def _describe_commands(group: click.Command) -> Iterator[str]:
+    for name, command in sorted(list_commands(group)):
         if command.hidden:
             continue
-        yield from [f"### {before} {name}", "", _text(command.help), ""]
+        yield from [f"### speedproof {name}", "", _text(command.help), ""]
+        yield from _table(_OPTIONS, [_describe_parameter(parameter, click.Context(command)) for parameter in command.params])
+
+
+def list_commands(group: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """Yield each command with what people type for it behind `speedproof`."""
+    commands: dict[str, click.Command] = getattr(group, "commands")  # noqa: B009  # typer's own group has no public type
+    for name, command in commands.items():
         if hasattr(command, "commands"):
-            yield from _describe_commands(command, f"{before} {name}")
+            yield from ((f"{name} {inner}", found) for inner, found in list_commands(command))
         else:
-            yield from _table(_OPTIONS, [_describe_parameter(parameter, click.Context(command)) for parameter in command.params])
+            yield name, command
 
 
 def _describe_parameter(parameter: click.Parameter, context: click.Context) -> tuple[str, str, str, str]:
