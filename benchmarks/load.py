@@ -30,7 +30,7 @@ KEPT_EXPERIMENT = REPOSITORY / "records/2026-11-22-h200-sides/experiments/experi
 KEPT_RUN = "01-fast-timed"
 CLAIMS = REPOSITORY / "workloads/spleen/claims.yaml"
 ROUNDS = 5
-HEADER = ["load", "command", "time", "of the processor", "peak memory", "written"]
+HEADER = ["load", "command", "time", "CPU time", "peak memory", "written"]
 
 
 class Cost(NamedTuple):

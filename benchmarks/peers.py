@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--peers", type=Path, required=True, help="where nsys-ai and the python with HTA are")
     parser.add_argument("--runs", type=int, default=2)
     options = parser.parse_args()
-    print("| file | command | processor, s | wall, s | peak memory, MiB |\n| --- | --- | --- | --- | --- |")
+    print("| file | command | CPU, s | wall, s | peak memory, MiB |\n| --- | --- | --- | --- | --- |")
     for file in sorted(path.resolve() for path in options.folder.iterdir() if path.name.endswith((".sqlite", ".json.gz"))):
         with tempfile.TemporaryDirectory() as scratch:
             commands = list_commands(file, options.peers.absolute(), Path(scratch))

@@ -1,12 +1,14 @@
 """Builds the site of the documents: `make docs`. Every link must lead somewhere, or the build fails.
 
 Pages keep their places in the repository, so that a link that works there works here. What they link to is copied beside them.
+The search leaves out the records' reports and the pages of the section *Evidence*: their long tables would hide answers.
 """
 
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from docs.reference import write_reference
@@ -22,6 +24,8 @@ PAGES = (
     "records/*/report.md",
     "records/*/report.svg",
 )
+_UNSEARCHED = "records/*/report.md"
+_EXCLUDES = "---\nsearch:\n  exclude: true\n---\n\n"
 _LINK = re.compile(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)")
 
 
@@ -38,6 +42,16 @@ def collect_pages(out: Path) -> None:
             linked = (page.parent / link).resolve()
             if linked.is_relative_to(ROOT) and linked.is_file():
                 _copy(linked, out / linked.relative_to(ROOT))
+    for name in [*list_evidence(), *(name for name in names if Path(name).match(_UNSEARCHED))]:
+        page = out / name
+        page.write_text(_EXCLUDES + page.read_text(encoding="utf-8"), encoding="utf-8")
+
+
+def list_evidence() -> list[str]:
+    """Return the pages of the site's section *Evidence*."""
+    sections = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
+    pages = next(section["Evidence"] for section in sections if "Evidence" in section)
+    return [name for page in pages for name in page.values()]
 
 
 def _copy(path: Path, to: Path) -> None:

@@ -53,6 +53,8 @@ def _list_statuses() -> list[tuple[str, str]]:
 
 def _describe_commands(group: click.Command) -> Iterator[str]:
     for name, command in sorted(list_commands(group)):
+        if command.hidden:
+            continue
         yield from [f"### speedproof {name}", "", _text(command.help), ""]
         yield from _table(_OPTIONS, [_describe_parameter(parameter, click.Context(command)) for parameter in command.params])
 

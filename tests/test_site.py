@@ -1,10 +1,19 @@
 """The pages of the site: copied with what they link to, the reference made of the code."""
 
+import json
+import re
 import tomllib
+from typing import get_args
 
-from docs.build import collect_pages
-from docs.reference import write_reference
+import pytest
+
+from docs.build import collect_pages, list_evidence
+from docs.reference import name_type, write_reference
+from docs.verdict_schema import SCHEMA, write_schema
 from speedproof.config.model import Config
+from speedproof.results.objections import ObjectionKind
+from speedproof.run.proof.verdict import STATUS, Judged, JudgedObjection, Verdict
+from speedproof.stats.metrics import METRICS
 from tests.workflow.checkout import ROOT
 
 
@@ -24,6 +33,19 @@ def test_the_site_names_pages_that_there_are(tmp_path):
     }
 
 
+def test_the_search_leaves_out_evidence_and_no_guide(tmp_path):
+    collect_pages(tmp_path)
+    excluded = {
+        path.relative_to(tmp_path).as_posix()
+        for path in tmp_path.rglob("*.md")
+        if path.read_text(encoding="utf-8").startswith("---\nsearch:\n  exclude: true\n---\n\n# ")
+    }
+    records = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("records/*/report.md")}
+    assert len(records) > 5
+    assert excluded == records | set(list_evidence())
+    assert {"docs/adversary.md", "docs/records.md"} <= excluded and "docs/checks.md" not in excluded
+
+
 def test_every_workload_has_a_line_in_their_list():
     listed = (ROOT / "workloads/README.md").read_text()
     folders = [path.parent.name for path in (ROOT / "workloads").glob("*/workload.yaml")]
@@ -36,8 +58,51 @@ def test_the_reference_has_commands_keys_and_statuses_of_the_code(tmp_path):
     text = (tmp_path / "reference.md").read_text()
     assert "### speedproof prove" in text and "| `--claim` |" in text
     assert "| `--rounds` | int |  |" in text and "| `--isolate` | flag |" in text
-    assert f"| `results` | string | `\"{Config.model_fields['results'].default}\"` |" in text
+    assert f'| `results` | string | `"{Config.model_fields["results"].default}"` |' in text
     assert "| `measurement.pairs` | list of array | `[]` |" in text
     assert "| `measurement.rounds` |" in text and "`completed" not in text
     assert "| claim fails | 1 |" in text and "| inconclusive | 2 |" in text
     assert "### comparison.json" in text
+
+
+def read_page(name):
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("model", "heading"), [(Verdict, "The verdict"), (Judged, "A candidate"), (JudgedObjection, "An objection")]
+)
+def test_the_page_of_the_verdict_has_each_field_with_its_type_in_order(model, heading):
+    section = read_page("verdict-schema.md").partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    schema = model.model_json_schema()
+    # Of a list of values the page names the type; what they mean is in its third column.
+    types = {"enum": "string", "const": "integer"}
+    expected = []
+    for field, key in schema["properties"].items():
+        plain = [{"type": types[word]} for one in key.get("anyOf", [key]) for word in types if word in one]
+        whole = {"anyOf": [*plain, *[one for one in key.get("anyOf", []) if not types.keys() & one.keys()]]} if plain else key
+        expected.append((field, name_type(whole, schema.get("$defs", {}))))
+    assert re.findall(r"^\| `(\w+)` \| ([^|]+?) \|", section, re.MULTILINE) == expected
+
+
+def test_the_page_of_the_verdict_has_each_outcome_and_its_status():
+    section = read_page("verdict-schema.md").partition("## Outcomes\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.+?`) \| (\d) \|", section, re.MULTILINE)
+    assert {outcome: int(status) for cell, status in rows for outcome in re.findall(r"`(.+?)`", cell)} == STATUS
+
+
+def test_the_schema_of_the_verdict_is_that_of_the_code(tmp_path):
+    write_schema(tmp_path / "made.json")
+    assert json.loads(SCHEMA.read_text()) == json.loads((tmp_path / "made.json").read_text()), "python -m docs.verdict_schema"
+
+
+def test_what_now_names_every_kind_of_objection():
+    page = read_page("inconclusive.md")
+    assert [kind for kind in get_args(ObjectionKind) if f"`{kind}`" not in page] == []
+
+
+def test_which_metric_names_every_metric_that_can_be_compared():
+    page = read_page("which-metric.md")
+    named = [name for name, metric in METRICS.items() if metric.compared and metric.judged]
+    assert len(named) > 5
+    assert [name for name in named if f"| `{name}` |" not in page] == []

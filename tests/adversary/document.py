@@ -77,7 +77,7 @@ def write_document(seen: Iterable[Seen]) -> str:
     lines = [
         "# Programs that cheat",
         "",
-        "`make adversary` writes this page from what its tests saw; do not edit it. Each program is drawn anew by a seed:",
+        "`make adversary` writes this page from what its tests saw; do not edit it. For each program a seed draws",
         "names, numbers, wording, order of statements, and which of the two commands cheats. The test times both programs from",
         "outside to check the truth, then compares them with `speedproof prove`. A program is caught if its claim is not",
         "confirmed, if the command refuses it, or if the ratio that is confirmed is the true one. In the sentences the two",

@@ -90,15 +90,15 @@ def write_document(seen: list[Seen], tests: Collection[str] = ()) -> str:
     lines = [
         "# What happens when something goes wrong",
         "",
-        "Made by `make faults` of what its tests saw, and of nothing else: do not edit. Each row is a fault that was injected",
-        "for real into one stage: what the command then said, its exit status (or the signal that ended it), what was kept of",
-        "what was there, and what the same command did when it was run again without the fault. *The undisturbed result* is",
-        "the same files, order of runs, losses, Dice, verdicts' form and report as without any fault; times differ. No process",
-        "may live on, nothing half-written may have a final name, and no temporary file may stay.",
+        "`make faults` writes this page from what its tests saw; do not edit it. Each row is a fault that was really injected",
+        "into one stage. It shows what the command printed, its exit status (or the signal that ended it), and which of the",
+        "existing files were kept. Then the same command ran again without the fault. *The undisturbed result* means: the",
+        "same files, order of runs, losses, Dice, form of verdicts and report as without any fault; times differ. No process",
+        "may survive, no half-written file may have a final name, and no temporary file may stay.",
         "",
         f"Seen {' and '.join(days)} on {'; and on '.join(machines)}: "
         f"**{len(seen)} rows, {sum(one.row.tries for one in seen)} faults; {held} rows held**"
-        + (f", {len(seen) - held} did not, which the last column says." if held < len(seen) else "."),
+        + (f", {len(seen) - held} did not: see the last column." if held < len(seen) else "."),
         "",
     ]
     if untried := [f"`{name}`" for name in tests if name not in {one.test for one in seen}]:

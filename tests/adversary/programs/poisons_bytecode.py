@@ -1,4 +1,4 @@
-"""Writes the compiled form of a package that both share anew: it slows the other program, and its source is as it was."""
+"""Rewrites the compiled form of a package that both share: it slows the other program, and its source is as it was."""
 
 import marshal
 import sys

@@ -1,4 +1,4 @@
-"""Trains each epoch on a fraction of the samples, and says so in its marks."""
+"""Trains each epoch on a fraction of the samples, and marks that number."""
 
 import marks
 from work import EPOCH_S, EPOCHS, FACTOR, train
