@@ -8,7 +8,7 @@ import typer
 from speedproof.cli.console import say
 from speedproof.cli.exits import ending_as_proof, print_error, print_nothing
 from speedproof.cli.options import command
-from speedproof.cli.request_options import OUTPUT, RequestCommand, read_asked
+from speedproof.cli.request_options import OUTPUT, RequestCommand, take_request
 
 # Commands import what they need when they run: `--help` waits for nothing.
 
@@ -53,7 +53,7 @@ def run_prove(
             status.go_on_with("starting")
             from speedproof.run.proof.proof import prove_request
 
-            verdict = prove_request(read_asked(context, commands), out, Path.cwd(), status, (lambda _: None) if json else say)
+            verdict = prove_request(take_request(context, commands), out, Path.cwd(), status, (lambda _: None) if json else say)
         if json:
             typer.echo(verdict.model_dump_json(indent=1))
     raise typer.Exit(verdict.exit_status)
@@ -65,5 +65,5 @@ def init(context: typer.Context, commands: CommandLines) -> None:
     from speedproof.run.proof.request import write_request
 
     with ending_as_proof():
-        text = write_request(read_asked(context, commands))
+        text = write_request(take_request(context, commands))
     typer.echo(text, nl=False)

@@ -16,7 +16,7 @@ OUTPUT = "Output"  # the panel of what is no part of a request
 
 
 class RequestCommand(ProofCommand):
-    """A command that takes a request. Its function finds the options in the context: see :func:`read_asked`."""
+    """A command that takes a request. Its function finds the options in the context: see :func:`take_request`."""
 
     _params: list[Any]
     _complete: bool
@@ -44,7 +44,7 @@ class RequestCommand(ProofCommand):
         return super().invoke(ctx)
 
 
-def read_asked(context: typer.Context, commands: list[str]) -> "ProofRequest":
+def take_request(context: typer.Context, commands: list[str]) -> "ProofRequest":
     """Return what is asked: of the file that is named, with the options laid over it, or of them alone.
 
     Raises :class:`ConfigError` with all that is wrong.

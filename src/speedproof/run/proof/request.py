@@ -19,12 +19,13 @@ from speedproof.results.asked import Asked, Claim
 from speedproof.results.experiment import LOOKS, Minutes
 from speedproof.results.quality import Better
 from speedproof.run.proof.loss_names import find_loss_name
+from speedproof.run.proof.request_mistakes import list_mistakes
 from speedproof.util.errors import ConfigError
 from speedproof.util.secrets import scrub_secrets
 
 _CLAIM = re.compile(r"\s*(?P<sign>>=|<=|>|<|≥|≤)\s*(?P<value>\d+(?:\.\d+)?)\s*[×x]?\s*")
 _LARGEST_CLAIM = 1e9
-_LEAST_ROUNDS, MOST_ROUNDS = 4, max(LOOKS)
+MOST_ROUNDS = max(LOOKS)
 BUDGET_MIN = 30.0
 _CLAIM_PANEL, _READING_PANEL, _QUALITY_PANEL, _ROUNDS_PANEL = "Claim and metric", "What is read", "Quality", "Rounds"
 _ENVIRONMENT_PANEL, _PROFILING_PANEL, _CLUSTER_PANEL = "Environment", "Profiling", "Cluster"
@@ -230,132 +231,11 @@ class ProofRequest(Model):
     @model_validator(mode="after")
     def _can_be_decided(self, info: ValidationInfo) -> "ProofRequest":
         name = key_names(info)
-        mistakes = [
-            *self._list_mistakes_of_rounds(name),
-            *self._list_mistakes_of_quality(name),
-            *self._list_mistakes_of_reading(name),
-            *self._list_mistakes_of_places(name),
-            *self._list_mistakes_of_profiles(name),
-        ]
+        mistakes = list_mistakes(self, name)
         if mistakes:
             raise ValueError("; ".join(mistakes))
         _ = self.named_reading(info.context) or self.reading("marks", info.context)
         return self
-
-    def _list_mistakes_of_rounds(self, name: NameKey) -> list[str]:
-        """Return what is wrong with how much is measured, and what is compared."""
-        mistakes = []
-        if self.fixed_rounds is not None and (self.fixed_rounds < _LEAST_ROUNDS or self.fixed_rounds % 2):
-            mistakes.append(
-                f"{name('rounds')}: {self.rounds}: an even number from {_LEAST_ROUNDS} on, since fewer pairs give no verdict"
-            )
-        if self.rounds is not None and self.budget_min is not None and self.rounds not in LOOKS:
-            looks = ", ".join(map(str, LOOKS))
-            mistakes.append(
-                f"{name('rounds')}: {self.rounds}: with {name('budget_min')} rounds may end after {looks}; name one of these"
-            )
-        if self.metric is not None:
-            from speedproof.run.proof.metric_needs import list_mistakes_of_metric
-
-            mistakes += list_mistakes_of_metric(self, name)
-        return mistakes
-
-    def _list_mistakes_of_quality(self, name: NameKey) -> list[str]:
-        """Return what is wrong with what judges the quality."""
-        mistakes = []
-        if self.better is None and (word := self.loss_name):
-            better = name("better")
-            mistakes.append(
-                f"{name('quality')}: {word!r} reads as if lower were better; say so ({better} lower), or not ({better} higher)"
-            )
-        if self.blind and self.margin is not None:
-            mistakes.append(
-                f"{name('blind')} and {name('margin')}: quality is judged over seeds (SPEEDPROOF_SEED), which blind runs do "
-                "not see"
-            )
-        if self.quality_command is None:
-            if self.artifacts:
-                mistakes.append(f"{name('artifacts')}: is for {name('quality_command')}; add that, or leave it out")
-            if self.margin is not None and self.quality is None and self._reads_no_quality():
-                mistakes.append(
-                    f"{name('margin')}: no quality is named; print it ({name('quality')}), or measure it "
-                    f"({name('quality_command')})"
-                )
-            return mistakes
-        if not self.artifacts:
-            mistakes.append(
-                f"{name('quality_command')} also needs {name('artifacts')}: the files that each run leaves to be judged, for "
-                f"example {name('artifacts')} 'out/*.pt'"
-            )
-        elif self.workdir == "here" and not all("{run}" in command for command in self.commands):
-            mistakes.append(
-                f"{name('artifacts')}: with {name('workdir')} here all runs share this folder; have each command write below "
-                "{run}, which is a fresh folder in each run, for example 'python a.py --out {run}/out'"
-            )
-        if "{run}" not in self.quality_command:
-            mistakes.append(f"{name('quality_command')}: does not name {{run}}, the folder that holds what a run left; add it")
-        if self.quality is not None and re.compile(self.quality).groups != 1:
-            mistakes.append(f"{name('quality')}: must have one (group) around the number, as in `val_acc: (\\S+)`")
-        return mistakes
-
-    def _reads_no_quality(self) -> bool:
-        """Return whether the source that is named has no quality by itself, as marks and MLPerf's log have."""
-        return bool(self.epoch or self.epoch_s or self.rate or self.epoch_range)
-
-    def _list_mistakes_of_reading(self, name: NameKey) -> list[str]:
-        """Return what is wrong with where epochs are read."""
-        mistakes = []
-        if sum(map(bool, (self.epoch, self.epoch_s, self.rate))) > 1:
-            mistakes.append(f"{name('epoch')}, {name('epoch_s')} and {name('rate')}: give one of them")
-        if self.epoch_range and (self.epoch or self.epoch_s or self.rate or self.file):
-            others = f"{name('epoch')}, {name('epoch_s')}, {name('rate')} and {name('file')}"
-            mistakes.append(f"{name('epoch_range')}: is a source by itself; leave {others} out")
-        if self.file and self.epoch:
-            mistakes.append(
-                f"{name('epoch')}: is for printed lines; of a file give {name('epoch_s')} or {name('rate')}, its column"
-            )
-        if self.workdir == "here" and self.file and not self.file.startswith("{run}/"):
-            mistakes.append(
-                f"{name('file')}: where all runs start here, it would be another run's; write and name it below {{run}}/"
-            )
-        if self.blind and self.epoch_range:
-            mistakes.append(
-                f"{name('blind')} and {name('epoch_range')}: NVTX loads a library of ours to take ranges; leave one of them out"
-            )
-        return mistakes
-
-    def _list_mistakes_of_places(self, name: NameKey) -> list[str]:
-        """Return what is wrong with where commands run."""
-        mistakes = []
-        if self.container and "://" in self.container:
-            mistakes.append(f"{name('container')}: name a file; `apptainer pull image.sif {self.container}` makes one")
-        if self.isolate and self.caches == "shared":
-            mistakes.append(f"{name('isolate')} and {name('caches')}: an isolated run shares no caches; leave one of them out")
-        if self.isolate and (self.container or self.profiled or self.epoch_range):
-            others = f"{name('container')}, {name('profiled')} and {name('epoch_range')}"
-            mistakes.append(f"{name('isolate')}: goes with none of {others}; leave it or these out")
-        if self.profile and (self.wait or self.wait_for_quiet_min):
-            mistakes.append(
-                f"{name('profile')}: its jobs run elsewhere; leave {name('wait')} and {name('wait_for_quiet_min')} out"
-            )
-        return mistakes
-
-    def _list_mistakes_of_profiles(self, name: NameKey) -> list[str]:
-        """Return what is wrong with runs under a profiler."""
-        mistakes = []
-        if self.container and self.profiled and self.profiler == "nsys":
-            mistakes.append(
-                f"{name('profiled')} and {name('container')}: nsys here does not see into an image; for a program with torch "
-                f"set {name('profiler')} to kineto"
-            )
-        if self.profiler == "kineto" and not self.profiled:
-            mistakes.append(f"{name('profiler')}: kineto has no run to record; set {name('profiled')} to 1, or leave it out")
-        if self.gpus > 1 and self.profiled and self.profiler == "kineto":
-            mistakes.append(
-                f"{name('profiler')} and {name('gpus')}: kineto records one process of a program; use nsys, or profile it on "
-                "one GPU"
-            )
-        return mistakes
 
     @property
     def loss_name(self) -> str | None:
