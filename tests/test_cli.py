@@ -4,7 +4,6 @@ import json
 import shlex
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from typer.testing import CliRunner
 
 from docs.reference import list_commands
 from speedproof.cli.application import OLD_COMMANDS, app
-from speedproof.cli.proof_commands import ProofOptions
 from speedproof.results.difference import read_difference
 from speedproof.run.proof.request import ProofRequest
 from tests.profilers.exports import make_export
@@ -30,6 +28,7 @@ NEEDED = {
     "results merge": ["--from=r"],
     "results cost": ["--config=c"],
 }
+KEYS = [key for key in ProofRequest.model_fields if key != "commands"]
 COMMANDS = dict(list_commands(typer.main.get_command(app)))
 
 
@@ -96,8 +95,39 @@ def test_an_option_that_never_was_is_not_said_to_be_called_otherwise():
     assert "No such option: --folder" in CliRunner().invoke(app, ["doctor", "--folder", "x"]).output
 
 
-def test_what_a_proof_is_asked_on_the_command_line_is_what_its_file_says():
-    assert {one.name for one in fields(ProofOptions)} == set(ProofRequest.model_fields)
+@pytest.mark.parametrize("command", ["prove", "init"])
+def test_each_key_of_a_request_is_an_option_in_a_panel(command):
+    options = {one.name: one for one in COMMANDS[command].params}
+    assert ProofRequest.model_fields.keys() <= options.keys()
+    for key in ProofRequest.model_fields.keys() - {"commands"}:
+        assert options[key].rich_help_panel in {
+            "Claim and metric", "What is read", "Quality", "Rounds", "Environment", "Profiling", "Cluster",
+        }  # fmt: skip
+        assert 0 < len(options[key].help) <= 125
+
+
+def test_an_option_calls_others_as_they_are_typed_and_a_file_calls_them_by_key():
+    options = {one.name: one for one in COMMANDS["prove"].params}
+    assert options["rounds"].help.startswith("Timed runs of each command; with --budget, the maximum.")
+    assert options["quality_command"].help.endswith("a run's --artifact: 'python evaluate.py {run}'")
+    assert (options["budget_min"].opts, options["budget_min"].metavar) == (["--budget"], "MINUTES")
+    assert (options["control"].is_flag, options["control"].secondary_opts) == (True, [])
+    assert options["passed"].help.endswith("(repeatable)") and not options["file"].help.endswith("(repeatable)")
+    written = CliRunner().invoke(app, ["init", "true", "false", "--margin", "0", "--quality", "(a)", "--job", "cores=3"]).stdout
+    assert "# Timed runs of each command; with budget_min, the maximum. Default: until decided\nrounds: null\n" in written
+    assert "margin: 0.0\n" in written and "  cores: 3\n" in written
+    headings = [line for line in written.splitlines() if line.startswith("# -- ")]
+    assert headings == [f"# -- {one} --" for one in dict.fromkeys(options[key].rich_help_panel for key in KEYS)]
+
+
+def test_only_commands_that_take_a_request_load_its_model():
+    code = "import sys; from speedproof.cli import main\ntry: main()\nexcept SystemExit: pass\nprint([*sys.modules])"
+    loaded = [
+        "speedproof.run.proof.request"
+        in subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True).stdout
+        for words in (["--help"], ["doctor", "--help"], ["prove", "--help"])
+    ]
+    assert loaded == [False, False, True]
 
 
 def test_every_step_of_the_rules_is_a_subcommand():

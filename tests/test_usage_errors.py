@@ -27,6 +27,11 @@ PROVE = ["prove", "true", "true"]
         ([*PROVE, "--budget", "0"], "prove: --budget: must be above 0 (given: 0.0)"),
         ([*PROVE, "--unit", "weeks", "--epoch-s", "(a)"], "prove: --unit: must be 'ns', 'us', 'ms', 's', 'min' or 'h' (given:"),
         ([*PROVE, "--job", "cores=many"], "prove: --job cores: must be a whole number (given: 'many')"),
+        (
+            [*PROVE, "--workdir", "comit"],
+            "prove: --workdir: must be 'copy', 'commit' or 'here' (given: 'comit'); did you mean commit?",
+        ),
+        ([*PROVE, "--job", "core=8"], "prove: --job core: unknown key; did you mean cores?"),
         (["prove"], "prove: commands: missing; see `speedproof prove --help`"),
         (["results", "show", "--results", "r"], "results show: --results is called --from now; write --from"),
         (["results", "show", "r"], "results show: r: results are named by an option; write `speedproof results show --from r`"),
@@ -42,6 +47,14 @@ def test_a_command_line_that_is_wrong_is_one_line_and_json_if_asked_for(tmp_path
     found = json.loads(asked.stdout)
     assert (found["outcome"], found["exit_status"], found["message"]) == ("error", 3, str(asked.exception))
     assert plain.stdout == ""
+
+
+def test_a_metric_and_a_profile_that_are_not_there_are_asked_for_by_the_names_that_are_close(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    metric = CliRunner().invoke(app, ["init", "true", "true", "--metric", "trainig_epoch_s"])
+    assert str(metric.exception).endswith("; did you mean training_epoch_s?")
+    profile = CliRunner().invoke(app, [*PROVE, "--profile", "slrum"])
+    assert str(profile.exception).endswith("or among ours (slurm); did you mean slurm?")
 
 
 def test_an_empty_value_is_json_too(tmp_path):

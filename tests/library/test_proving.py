@@ -84,7 +84,7 @@ def test_an_error_has_the_command_line_s_words(place, measured, options, words):
 
 
 def test_an_option_that_there_is_not_is_an_error_of_the_same_kind(place):
-    with pytest.raises(speedproof.SpeedproofError, match="prove: ronds: no such option; write rounds"):
+    with pytest.raises(speedproof.SpeedproofError, match="prove: ronds: no such option; did you mean rounds"):
         speedproof.prove(*COMMANDS, ronds=6)
 
 

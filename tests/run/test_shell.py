@@ -149,7 +149,7 @@ def test_a_program_that_is_not_there_is_named(tmp_path):
     [
         ({"variants": {"one": {"title": "One"}}}, {}, "variants.one.command: is missing"),
         ({"variants": {"one": {"command": "true"}}}, {}, "variants.one.title"),
-        ({"variantz": {}}, {}, "did you mean `variants`"),
+        ({"variantz": {}}, {}, "did you mean variants?"),
         ({"variants": {"one": {"title": "One", "command": "true"}}}, {"documented": 1}, "measurement.documented"),
         ({"variants": {"two": {"title": "Two", "command": "true"}}}, {}, "unknown variant `one`; known are two"),
     ],

@@ -1,12 +1,9 @@
 """What the commands here have in common: examples in `--help`, options of one name, and one way to be read."""
 
 from collections.abc import Callable
-from dataclasses import MISSING, fields
-from functools import wraps
-from inspect import Parameter, Signature, signature
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -72,28 +69,3 @@ def one_of(value: str, option: str, choices: tuple[str, ...]) -> Any:
     if value not in choices:
         raise typer.BadParameter(f"{option} must be one of {', '.join(choices)}, not {value}")
     return value
-
-
-def asking(options: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command, before its own options, those that a data class names; its first argument is then one of these."""
-    hints = get_type_hints(options, include_extras=True)
-
-    def give(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def call(**given: Any) -> None:
-            command(options(**{field.name: given.pop(field.name) for field in fields(options)}), **given)
-
-        shared = [
-            Parameter(
-                field.name,
-                Parameter.KEYWORD_ONLY,
-                default=Parameter.empty if field.default is MISSING else field.default,
-                annotation=hints[field.name],
-            )
-            for field in fields(options)
-        ]
-        own = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in list(signature(command).parameters.values())[1:]]
-        call.__signature__ = Signature([*shared, *own])  # type: ignore[attr-defined]
-        return call
-
-    return give

@@ -1,159 +1,23 @@
 """What people type to prove one command faster than another."""
 
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from speedproof.cli.console import say
-from speedproof.cli.exits import ProofCommand, ending_as_proof, print_error, print_nothing
-from speedproof.cli.options import asking, command
-
-if TYPE_CHECKING:
-    from speedproof.run.proof.request import ProofRequest
+from speedproof.cli.exits import ending_as_proof, print_error, print_nothing
+from speedproof.cli.options import command
+from speedproof.cli.request_options import OUTPUT, RequestCommand, take_request
 
 # Commands import what they need when they run: `--help` waits for nothing.
 
 commands = typer.Typer()
 
-
-@dataclass(repr=False, eq=False)  # what is not made costs no time at each start
-class ProofOptions:
-    """What is to be proven; each is called, and has the meaning and unit, as in :class:`ProofRequest`."""
-
-    commands: Annotated[
-        list[str],
-        typer.Argument(help="Two or more commands, each in quotes (shell syntax: \"sh -c '…'\"); or a file made by `init`"),
-    ]
-    claim: Annotated[str | None, typer.Option(help="Speedup to test, for example '>= 1.5'. Default: any difference")] = None
-    metric: Annotated[
-        str | None, typer.Option(help="Metric to compare. Default: epoch time if every command reports epochs, else wall time")
-    ] = None
-    epoch: Annotated[
-        str | None, typer.Option(help="Regex for a line printed once per epoch; epochs are timed between these lines")
-    ] = None
-    epoch_s: Annotated[str | None, typer.Option(help="Regex whose (group) is an epoch's time; with --file, the column")] = None
-    rate: Annotated[
-        str | None, typer.Option(help="Regex whose (group) is a rate, such as tokens/s; with --file, the column")
-    ] = None
-    unit: Annotated[
-        str | None,
-        typer.Option(help="Unit of --epoch-s: ns, us, ms, s, min or h. Default: as printed after the number, else s"),
-    ] = None
-    cumulative: Annotated[
-        bool, typer.Option("--cumulative", help="--epoch-s reads the time since the start; subtract to get epochs")
-    ] = False
-    epoch_range: Annotated[str | None, typer.Option(help="Name of the NVTX ranges that are epochs; * matches anything")] = None
-    quality: Annotated[
-        str | None,
-        typer.Option(help="Regex whose (group) is the quality; with --file, the column"),
-    ] = None
-    quality_command: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COMMAND", help="Command that prints the quality of a run's --artifact: 'python evaluate.py {run}'"
-        ),
-    ] = None
-    artifacts: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--artifact", metavar="PATTERN", help="File that each run must write, for example 'out/*.pt' (repeatable)"
-        ),
-    ] = None
-    margin: Annotated[
-        float | None,
-        typer.Option(help="Largest acceptable loss of quality. Default: quality is not judged"),
-    ] = None
-    better: Annotated[str | None, typer.Option(help="Better quality: higher or lower. Default: higher")] = None
-    file: Annotated[
-        str | None,
-        typer.Option(help="File that the programs write: CSV, JSON, JSON lines, MLPerf log, TensorBoard"),
-    ] = None
-    rounds: Annotated[
-        int | None,
-        typer.Option(help="Timed runs of each command; with --budget, the maximum. Default: until decided"),
-    ] = None
-    budget_min: Annotated[
-        float | None,
-        typer.Option("--budget", metavar="MINUTES", help="Time limit for all rounds. Default: 30"),
-    ] = None
-    control: Annotated[bool, typer.Option("--control", help="Run the first command twice per round to show the noise")] = False
-    timeout_s: Annotated[int | None, typer.Option("--timeout", metavar="SECONDS", help="Time limit for each run")] = None
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for another measurement on this machine to end. Default: fail")] = (
-        False
-    )
-    wait_for_quiet_min: Annotated[
-        float | None,
-        typer.Option(
-            "--wait-for-quiet", metavar="MINUTES", help="Wait up to this long for other programs to end. Default: no wait"
-        ),
-    ] = None
-    passed: Annotated[
-        list[str] | None,
-        typer.Option("--pass", metavar="PATTERN", help="Pass a variable whose name looks like a secret (repeatable)"),
-    ] = None
-    dropped: Annotated[
-        list[str] | None,
-        typer.Option("--drop", metavar="PATTERN", help="Hide a variable from the commands, for example 'WANDB_*' (repeatable)"),
-    ] = None
-    trust_reported: Annotated[
-        str | None,
-        typer.Option(metavar="REASON", help="Accept reported times even if our own clock disagrees"),
-    ] = None
-    blind: Annotated[bool, typer.Option("--blind", help="Hide speedproof from timed runs")] = False
-    device: Annotated[str | None, typer.Option(help="auto, cuda or cpu. Default: auto")] = None
-    gpus: Annotated[
-        int | None, typer.Option(help="GPUs that each command uses by starting its own ranks, as torchrun does. Default: 1")
-    ] = None
-    profiled: Annotated[int | None, typer.Option(help="Profiled runs of each command, to explain a difference. Default: 0")] = (
-        None
-    )
-    profiler: Annotated[
-        str | None,
-        typer.Option(help="nsys (any program) or kineto (torch.profiler; needs no nsys). Default: nsys"),
-    ] = None
-    sources: Annotated[
-        list[str] | None,
-        typer.Option("--source", metavar="PATH", help="Extra file or folder to watch for changes (repeatable)"),
-    ] = None
-    workdir: Annotated[
-        str | None,
-        typer.Option(
-            help="Start runs in a copy of this folder, of its last commit (commit), or here; {run} is a fresh folder. "
-            "Default: copy"
-        ),
-    ] = None
-    caches: Annotated[
-        str | None, typer.Option(help="Compile caches: warm (private, filled by the warm-up), cold or shared. Default: warm")
-    ] = None
-    isolate: Annotated[bool, typer.Option("--isolate", help="Discard what a run writes to HOME, /tmp and Python packages")] = (
-        False
-    )
-    profile: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Snakemake profile for running on a cluster, for example slurm")
-    ] = None
-    job: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="Cluster resources: cores, memory_mib, runtime_min, gpu_model (repeatable). Default: 16 cores, 64 GiB, "
-            "4 hours",
-        ),
-    ] = None
-    container: Annotated[
-        str | None, typer.Option(metavar="IMAGE", help="Run the commands in this .sif image, by Apptainer")
-    ] = None
-
-    def read(self) -> "ProofRequest":
-        """Return what is asked: of the file that was named, with these options laid over it, or of them alone.
-
-        Raises :class:`ConfigError` with all that is wrong.
-        """
-        from speedproof.run.proof.request import make_request
-
-        taken = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
-        return make_request({name: value for name, (value, default) in taken.items() if value not in (default, [])})
+CommandLines = Annotated[
+    list[str],
+    typer.Argument(help="Two or more commands, each in quotes (shell syntax: \"sh -c '…'\"); or a file made by `init`"),
+]
 
 
 @command(
@@ -164,14 +28,16 @@ class ProofOptions:
     "speedproof prove 'torchrun --nproc-per-node 2 a.py' 'torchrun --nproc-per-node 2 b.py' --gpus 2 --profiled 1",
     "speedproof prove proof.yaml --profile slurm --container image.sif --out results/mine",
     name="prove",
-    cls=ProofCommand,
+    cls=RequestCommand,
 )
-@asking(ProofOptions)
 def run_prove(
-    asked: ProofOptions,
-    out: Annotated[Path, typer.Option(help="Folder of the proof; the same command resumes it")] = Path("results/proof"),
-    json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress")] = False,
+    context: typer.Context,
+    commands: CommandLines,
+    out: Annotated[Path, typer.Option(help="Folder of the proof; the same command resumes it", rich_help_panel=OUTPUT)] = Path(
+        "results/proof"
+    ),
+    json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON", rich_help_panel=OUTPUT)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress", rich_help_panel=OUTPUT)] = False,
 ) -> None:
     """Test whether one command is faster than another: `speedproof prove 'python a.py' 'python b.py'`.
 
@@ -187,18 +53,17 @@ def run_prove(
             status.go_on_with("starting")
             from speedproof.run.proof.proof import prove_request
 
-            verdict = prove_request(asked.read(), out, Path.cwd(), status, (lambda _: None) if json else say)
+            verdict = prove_request(take_request(context, commands), out, Path.cwd(), status, (lambda _: None) if json else say)
         if json:
             typer.echo(verdict.model_dump_json(indent=1))
     raise typer.Exit(verdict.exit_status)
 
 
-@command(commands, "speedproof init 'python a.py' 'python b.py' --claim '>= 1.5' > proof.yaml", cls=ProofCommand)
-@asking(ProofOptions)
-def init(asked: ProofOptions) -> None:
+@command(commands, "speedproof init 'python a.py' 'python b.py' --claim '>= 1.5' > proof.yaml", cls=RequestCommand)
+def init(context: typer.Context, commands: CommandLines) -> None:
     """Write a proof as a YAML file: `speedproof init 'python a.py' 'python b.py' > proof.yaml`."""
     from speedproof.run.proof.request import write_request
 
     with ending_as_proof():
-        text = write_request(asked.read())
+        text = write_request(take_request(context, commands))
     typer.echo(text, nl=False)

@@ -1,9 +1,10 @@
 """What is wrong with a command line, in one line that calls options as they were typed."""
 
-import difflib
 import re
 from collections.abc import Sequence
 from typing import Any
+
+from speedproof.util.text import suggest
 
 _ALIKE = 0.7  # of two names' letters, so that one may be meant by the other: --rouns is --rounds, --colour is not --source
 
@@ -27,9 +28,8 @@ def explain_usage(error: Any, command: Any, called: str) -> str:
     parameter = getattr(error, "param", None)
     if option and error.message.startswith("No such option"):
         known = [name for one in command.params for name in one.opts if name.startswith("--")]
-        close = difflib.get_close_matches(option, known, n=1, cutoff=_ALIKE)
-        hint = f"did you mean {close[0]}?" if close else f"`speedproof {called} --help` lists those there are"
-        return f"{option}: no such option; {hint}"
+        hint = suggest(option, known, _ALIKE) or f"; `speedproof {called} --help` lists those there are"
+        return f"{option}: no such option{hint}"
     if option:
         said = re.sub(rf"^Option '?{re.escape(option)}'? ", "", error.message)
         return said.rstrip(".") if said == error.message else f"{option}: {said.rstrip('.')}"

@@ -1,11 +1,12 @@
 """From pydantic's errors to one line a person can act on."""
 
-import difflib
 from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel, ValidationError, ValidationInfo
 from pydantic_core import ErrorDetails
+
+from speedproof.util.text import suggest
 
 NameKey = Callable[[str], str]
 
@@ -56,13 +57,12 @@ def explain_problem(problem: ErrorDetails, model: type[BaseModel], keys_in: str 
     """Return what is wrong with a key's value, and what was given; of an unknown key what helps, `keys_in` showing all."""
     if problem["type"] == "extra_forbidden":
         *above, key = _list_parts(problem)
-        close = difflib.get_close_matches(key, _sibling_keys(model, above), n=1)
-        return (
-            f"unknown key; {f'did you mean `{close[0]}`?' if close else f'remove it, or see {keys_in} for the keys there are'}"
-        )
+        known = _find_schema(model, above).get("properties", {})
+        return f"unknown key{suggest(key, known) or f'; remove it, or see {keys_in} for the keys there are'}"
     if problem["type"] == "value_error":
         return str(problem["ctx"]["error"])
-    return f"{phrase_problem(problem)}{'' if problem['type'] == 'missing' else describe_given(problem)}"
+    close = suggest(problem["input"], _find_schema(model, _list_parts(problem)).get("enum", []))
+    return f"{phrase_problem(problem)}{'' if problem['type'] == 'missing' else describe_given(problem)}{close}"
 
 
 def phrase_problem(problem: ErrorDetails) -> str:
@@ -87,15 +87,16 @@ def _list_parts(problem: ErrorDetails) -> list[str]:
     return [str(part) for part in problem["loc"] if part != "[key]"]
 
 
-def _sibling_keys(model: type[BaseModel], path: list[str]) -> list[str]:
-    """Return the keys that may stand at `path`, from the JSON schema."""
-    schema = model.model_json_schema()
-    node: dict[str, Any] = schema
+def _find_schema(model: type[BaseModel], path: list[str]) -> dict[str, Any]:
+    """Return the JSON schema of the value at `path`."""
+    whole = model.model_json_schema()
+    node = whole
     for part in path:
         node = node.get("properties", {}).get(part) or _any_value(node)
+        (node,) = [one for one in node.get("anyOf", []) if one.get("type") != "null"][:1] or [node]
         if "$ref" in node:
-            node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
-    return list(node.get("properties", {}))
+            node = whole["$defs"][node["$ref"].rsplit("/", 1)[1]]
+    return node
 
 
 def _any_value(node: dict[str, Any]) -> dict[str, Any]:

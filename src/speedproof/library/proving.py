@@ -2,7 +2,6 @@
 
 import keyword
 from collections.abc import Callable
-from difflib import get_close_matches
 from inspect import Parameter, signature
 from os import PathLike, fspath
 from pathlib import Path
@@ -10,9 +9,9 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any, TypeVar, get_origin
 
 from speedproof.library.guest import as_guest
-from speedproof.run.proof.request import ProofRequest, make_request, name_option
+from speedproof.run.proof.request import ProofRequest, describe_key, make_request, name_option
 from speedproof.util.errors import ConfigError
-from speedproof.util.text import printable
+from speedproof.util.text import printable, suggest
 
 if TYPE_CHECKING:
     from speedproof.library.proof_result import ProofResult
@@ -40,7 +39,7 @@ def _showing_options(function: _Function) -> _Function:
         for name, field in fields.items()
     ]
     function.__signature__ = signature(function).replace(parameters=[*own, *options])  # type: ignore[attr-defined]
-    described = "\n".join(f"{name}: {field.description}" for name, field in fields.items() if field.description)
+    described = "\n".join(f"{name}: {describe_key(key, name_argument)}" for name, key in _KEYS.items())
     function.__doc__ = f"{function.__doc__}\n    Options:\n{indent(described, ' ' * 8)}\n"
     return function
 
@@ -82,8 +81,7 @@ def _read_options(options: dict[str, Any]) -> dict[str, Any]:
     Raises :class:`ConfigError` if there is no such option.
     """
     for name in options.keys() - _KEYS.keys():
-        like = get_close_matches(name, _KEYS, 1)
-        raise ConfigError(f"prove: {name}: no such option{f'; write {like[0]}' if like else ''}")
+        raise ConfigError(f"prove: {name}: no such option{suggest(name, _KEYS)}")
     given = {_KEYS[name]: value for name, value in options.items() if value is not None}
     return {key: _read_value(key, value) for key, value in given.items()}
 

@@ -1,6 +1,8 @@
 """Text that others wrote, such as a title, a path, a kernel's name: as it can be shown without commanding who shows it."""
 
+import difflib
 import re
+from collections.abc import Iterable
 from typing import Any
 
 # Spaces that numbers and their units are joined by.
@@ -39,6 +41,12 @@ def write_setting(value: Any) -> str:
             write_setting(item) if key == "name" else f"{key} {write_setting(item)}" for key, item in value.items()
         )
     return ", ".join(map(write_setting, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def suggest(word: object, known: Iterable[str], alike: float = 0.6) -> str:
+    """Return `; did you mean NAME?` with the known name that is closest to a word; nothing if none is close."""
+    close = difflib.get_close_matches(str(word), list(known), n=1, cutoff=alike)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _cut(text: str, kept: int) -> str:

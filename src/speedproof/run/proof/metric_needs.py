@@ -7,6 +7,7 @@ from speedproof.config.validation_errors import NameKey
 from speedproof.results.run_record import EPOCHS_FILE
 from speedproof.stats.metrics import METRICS
 from speedproof.util.errors import ConfigError
+from speedproof.util.text import suggest
 
 if TYPE_CHECKING:
     from speedproof.run.proof.request import ProofRequest
@@ -18,7 +19,7 @@ def list_mistakes_of_metric(request: "ProofRequest", name: NameKey) -> list[str]
     if request.metric is None:
         return []
     if request.metric not in known:
-        return [f"{name('metric')}: {request.metric!r:.40} is none of {', '.join(known)}"]
+        return [f"{name('metric')}: {request.metric!r:.40} is none of {', '.join(known)}{suggest(request.metric, known)}"]
     metric, head = METRICS[request.metric], f"{name('metric')} {request.metric}"
     is_named = request.epoch or request.epoch_s or request.epoch_range or request.file
     sources = ", ".join(map(name, ("epoch_s", "epoch", "file")))

@@ -8,7 +8,6 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
 from speedproof.config.base import Model, Natural, Number, Positive
@@ -21,14 +20,16 @@ from speedproof.results.experiment import LOOKS, Minutes
 from speedproof.results.names import RecorderName
 from speedproof.results.quality import Better
 from speedproof.run.proof.loss_names import find_loss_name
+from speedproof.run.proof.request_mistakes import list_mistakes
 from speedproof.util.errors import ConfigError
 from speedproof.util.secrets import scrub_secrets
-from speedproof.util.yaml_input import read_yaml
 
 _CLAIM = re.compile(r"\s*(?P<sign>>=|<=|>|<|≥|≤)\s*(?P<value>\d+(?:\.\d+)?)\s*[×x]?\s*")
 _LARGEST_CLAIM = 1e9
-_LEAST_ROUNDS, MOST_ROUNDS = 4, max(LOOKS)
+MOST_ROUNDS = max(LOOKS)
 BUDGET_MIN = 30.0
+_CLAIM_PANEL, _READING_PANEL, _QUALITY_PANEL, _ROUNDS_PANEL = "Claim and metric", "What is read", "Quality", "Rounds"
+_ENVIRONMENT_PANEL, _PROFILING_PANEL, _CLUSTER_PANEL = "Environment", "Profiling", "Cluster"
 REQUEST_SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -84,213 +85,158 @@ Command = Annotated[str, AfterValidator(_check_command)]
 RequestedJob = Annotated[JobResources, BeforeValidator(_read_job)]
 
 
-class ProofRequest(Model):
-    """What `speedproof prove` is asked; `speedproof init` writes it as YAML."""
+def option(default: Any, panel: str, description: str, *, flag: str = "", metavar: str = "", **more: Any) -> Any:
+    """Return a field that is an option of the command line, too, in a panel of its `--help`.
 
-    model_config = ConfigDict(populate_by_name=True)  # `pass` is no name in Python
+    `flag` is what it is called there if not as its key. In the description `{key}` stands for what another key is called.
+    """
+    shown: dict[str, Any] = {"panel": panel, "flag": flag, "metavar": metavar}
+    return Field(default, description=description, json_schema_extra=shown, **more)
+
+
+class ProofRequest(Model):
+    """What `speedproof prove` is asked; `speedproof init` writes it as YAML.
+
+    The options of both commands, and those of `speedproof.prove`, are made of these fields.
+    """
+
+    # `pass` is no name in Python. Who asks for --help validates nothing: the validator is built on first use.
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     commands: Annotated[list[Command], AfterValidator(_check_number)] = Field(
-        max_length=26, description="The first one's time is divided by each other's"
+        max_length=26, description="Two or more commands; the first one's time is divided by each other's"
     )
-    claim: Annotated[str, AfterValidator(_check_claim)] | None = Field(None, description="Of that ratio, as '>= 1.5'")
-    metric: str | None = Field(
+
+    claim: Annotated[str, AfterValidator(_check_claim)] | None = option(
+        None, _CLAIM_PANEL, "Speedup to test, for example '>= 1.5'. Default: any difference"
+    )
+    metric: str | None = option(
+        None, _CLAIM_PANEL, "Metric to compare. Default: epoch time if every command reports epochs, else wall time"
+    )
+
+    epoch: Pattern | None = option(
+        None, _READING_PANEL, "Regex for a line printed once per epoch; epochs are timed between these lines"
+    )
+    epoch_s: Pattern | None = option(None, _READING_PANEL, "Regex whose (group) is an epoch's time; with {file}, the column")
+    rate: Pattern | None = option(
+        None, _READING_PANEL, "Regex whose (group) is a rate, such as tokens/s; with {file}, the column"
+    )
+    epoch_range: RangeName | None = option(None, _READING_PANEL, "Name of the NVTX ranges that are epochs; * matches anything")
+    file: FilePattern | None = option(
+        None, _READING_PANEL, "File that the programs write: CSV, JSON, JSON lines, MLPerf log, TensorBoard"
+    )
+    unit: TimeUnit | None = option(
+        None, _READING_PANEL, "Unit of {epoch_s}: ns, us, ms, s, min or h. Default: as printed after the number, else s"
+    )
+    cumulative: bool = option(False, _READING_PANEL, "{epoch_s} reads the time since the start; subtract to get epochs")
+    trust_reported: str | None = option(
         None,
-        description="What is compared; null: a rate if one is read, the epoch if all variants have epochs, else the process",
+        _READING_PANEL,
+        "Accept reported times even if our own clock disagrees",
+        metavar="REASON",
+        pattern=r"^[^\r\n]{1,200}$",
     )
-    rounds: Natural | None = Field(
+
+    quality: Pattern | None = option(None, _QUALITY_PANEL, "Regex whose (group) is the quality; with {file}, the column")
+    quality_command: Command | None = option(
         None,
-        le=1000,
-        description="Timed runs of each command, with budget_min at most; null: until the variants are decided, at most 24",
+        _QUALITY_PANEL,
+        "Command that prints the quality of a run's {artifacts}: 'python evaluate.py {run}'",
+        metavar="COMMAND",
     )
-    budget_min: Minutes | None = Field(
-        None, description="Minutes that rounds may take until the variants are decided; null: 30"
+    artifacts: list[FilePattern] = option(
+        [],
+        _QUALITY_PANEL,
+        "Files that each run must write, for example 'out/*.pt'",
+        flag="--artifact",
+        metavar="PATTERN",
     )
-    control: bool = Field(False, description="The first command once more in each round: what it differs from itself")
-    timeout_s: Positive | None = Field(None, description="How long a run may take")
-    wait: bool = Field(False, description="Whether it waits for another measurement on the machine to end, instead of failing")
-    wait_for_quiet_min: Minutes | None = Field(
-        None, description="Minutes that it waits at most, in all, for other programs to leave the machine before rounds"
+    margin: Number | None = option(
+        None, _QUALITY_PANEL, "Largest acceptable loss of quality. Default: quality is not judged", ge=0
     )
-    epoch: Pattern | None = Field(None, description="Matches one printed line an epoch")
-    epoch_s: Pattern | None = Field(None, description="Its group is an epoch's seconds in a printed line; of a file the column")
-    epoch_range: RangeName | None = Field(
-        None, description="What the programs' NVTX ranges are called that are epochs; `*` stands for anything"
+    better: Better | None = option(None, _QUALITY_PANEL, "Better quality: higher or lower. Default: higher")
+
+    rounds: Natural | None = option(
+        None, _ROUNDS_PANEL, "Timed runs of each command; with {budget_min}, the maximum. Default: until decided", le=1000
     )
-    rate: Pattern | None = Field(
-        None, description="Its group is a rate in a printed line, such as tokens a second; of a file the column"
+    budget_min: Minutes | None = option(
+        None, _ROUNDS_PANEL, "Time limit for all rounds. Default: 30", flag="--budget", metavar="MINUTES"
     )
-    unit: TimeUnit | None = Field(None, description="Unit of epoch_s. Default: the one that follows each number, else seconds")
-    cumulative: bool = Field(False, description="Whether epoch_s is the time since the start; epochs are its differences")
-    quality: Pattern | None = Field(None, description="Its group is the quality in a printed line; of a file the column")
-    quality_command: Command | None = Field(
+    control: bool = option(False, _ROUNDS_PANEL, "Run the first command twice per round to show the noise")
+    timeout_s: Positive | None = option(None, _ROUNDS_PANEL, "Time limit for each run", flag="--timeout", metavar="SECONDS")
+    wait: bool = option(False, _ROUNDS_PANEL, "Wait for another measurement on this machine to end. Default: fail")
+    wait_for_quiet_min: Minutes | None = option(
         None,
-        description="Prints the quality of what a run left in {run}, after each timed run; quality then matches its output",
+        _ROUNDS_PANEL,
+        "Wait up to this long for other programs to end. Default: no wait",
+        flag="--wait-for-quiet",
+        metavar="MINUTES",
     )
-    artifacts: list[FilePattern] = Field(
-        [], description="Files that each run must write, which quality_command judges; as 'out/*.pt'"
-    )
-    margin: Number | None = Field(None, ge=0, description="A quality that is worse by more than this withholds a speedup")
-    better: Better | None = Field(None, description="Which quality is better: higher or lower; null: higher")
-    file: FilePattern | None = Field(None, description="A file that the programs write, in which epochs and qualities stand")
-    passed: list[VariablePattern] = Field(
-        [], alias="pass", description="Variables that the programs see although they read like a secret, by name or pattern"
-    )
-    dropped: list[VariablePattern] = Field(
-        [], alias="drop", description="Variables that the programs do not see, by name or pattern; goes before pass"
-    )
-    trust_reported: str | None = Field(
-        None, pattern=r"^[^\r\n]{1,200}$", description="Why reported times count even if our own clock does not support them"
-    )
-    blind: bool = Field(False, description="Whether timed runs see nothing of speedproof; the warm-up does")
-    device: Literal["auto", "cuda", "cpu"] = "auto"
-    gpus: Positive = Field(1, le=1024, description="GPUs that each command uses; it starts its own ranks, as by torchrun")
-    profiled: Natural = Field(0, le=100, description="Runs of each command under a profiler, which say why")
-    profiler: RecorderName = Field(
-        "nsys", description="nsys (Nsight Systems): any program; kineto (torch.profiler): a Python program with torch"
-    )
-    sources: list[str] = Field([], description="Files and folders besides that decide, too: where edited, all is repeated")
-    workdir: Literal["copy", "commit", "here"] = Field(
+
+    workdir: Literal["copy", "commit", "here"] = option(
         "copy",
-        description="Runs start each in a fresh copy of the folder, or of its last commit; or here, and {run} is fresh",
+        _ENVIRONMENT_PANEL,
+        "Start runs in a copy of this folder, of its last commit (commit), or here; {run} is a fresh folder. Default: copy",
     )
-    caches: Caches = Field(
-        "warm",
-        description="Compile caches of runs: private, as the warm-up left them (warm) or empty (cold); or yours (shared)",
+    sources: list[str] = option(
+        [], _ENVIRONMENT_PANEL, "Extra files or folders to watch for changes", flag="--source", metavar="PATH"
     )
-    isolate: bool = Field(False, description="Whether what a run writes to HOME, temporary folders and packages goes after it")
-    profile: str | None = Field(None, min_length=1, description="A Snakemake profile: where jobs run, as on Slurm; null: here")
-    job: RequestedJob | None = Field(None, description="What the job asks a cluster for; null: 16 cores, 64 GiB, 4 hours")
-    container: ImageAddress | None = Field(None, description="A .sif file that the commands run in, by Apptainer")
+    caches: Caches = option(
+        "warm", _ENVIRONMENT_PANEL, "Compile caches: warm (private, filled by the warm-up), cold or shared. Default: warm"
+    )
+    isolate: bool = option(False, _ENVIRONMENT_PANEL, "Discard what a run writes to HOME, /tmp and Python packages")
+    passed: list[VariablePattern] = option(
+        [], _ENVIRONMENT_PANEL, "Pass variables whose names look like secrets", flag="--pass", metavar="PATTERN", alias="pass"
+    )
+    dropped: list[VariablePattern] = option(
+        [],
+        _ENVIRONMENT_PANEL,
+        "Hide variables from the commands, for example 'WANDB_*'",
+        flag="--drop",
+        metavar="PATTERN",
+        alias="drop",
+    )
+    blind: bool = option(False, _ENVIRONMENT_PANEL, "Hide speedproof from timed runs")
+    device: Literal["auto", "cuda", "cpu"] = option("auto", _ENVIRONMENT_PANEL, "auto, cuda or cpu. Default: auto")
+    gpus: Positive = option(
+        1,
+        _ENVIRONMENT_PANEL,
+        "GPUs that each command uses by starting its own ranks, as torchrun does. Default: 1",
+        le=1024,
+    )
+    container: ImageAddress | None = option(
+        None, _ENVIRONMENT_PANEL, "Run the commands in this .sif image, by Apptainer", metavar="IMAGE"
+    )
+
+    profiled: Natural = option(
+        0, _PROFILING_PANEL, "Profiled runs of each command, to explain a difference. Default: 0", le=100
+    )
+    profiler: RecorderName = option(
+        "nsys", _PROFILING_PANEL, "nsys (any program) or kineto (torch.profiler; needs no nsys). Default: nsys"
+    )
+
+    profile: str | None = option(
+        None,
+        _CLUSTER_PANEL,
+        "Snakemake profile for running on a cluster, for example slurm",
+        metavar="NAME",
+        min_length=1,
+    )
+    job: RequestedJob | None = option(
+        None,
+        _CLUSTER_PANEL,
+        "Cluster resources: cores, memory_mib, runtime_min, gpu_model. Default: 16 cores, 64 GiB, 4 hours",
+        metavar="KEY=VALUE",
+    )
 
     @model_validator(mode="after")
     def _can_be_decided(self, info: ValidationInfo) -> "ProofRequest":
         name = key_names(info)
-        mistakes = [
-            *self._list_mistakes_of_rounds(name),
-            *self._list_mistakes_of_quality(name),
-            *self._list_mistakes_of_reading(name),
-            *self._list_mistakes_of_places(name),
-            *self._list_mistakes_of_profiles(name),
-        ]
+        mistakes = list_mistakes(self, name)
         if mistakes:
             raise ValueError("; ".join(mistakes))
         _ = self.named_reading(info.context) or self.reading("marks", info.context)
         return self
-
-    def _list_mistakes_of_rounds(self, name: NameKey) -> list[str]:
-        """Return what is wrong with how much is measured, and what is compared."""
-        mistakes = []
-        if self.fixed_rounds is not None and (self.fixed_rounds < _LEAST_ROUNDS or self.fixed_rounds % 2):
-            mistakes.append(
-                f"{name('rounds')}: {self.rounds}: an even number from {_LEAST_ROUNDS} on, since fewer pairs give no verdict"
-            )
-        if self.rounds is not None and self.budget_min is not None and self.rounds not in LOOKS:
-            looks = ", ".join(map(str, LOOKS))
-            mistakes.append(
-                f"{name('rounds')}: {self.rounds}: with {name('budget_min')} rounds may end after {looks}; name one of these"
-            )
-        if self.metric is not None:
-            from speedproof.run.proof.metric_needs import list_mistakes_of_metric
-
-            mistakes += list_mistakes_of_metric(self, name)
-        return mistakes
-
-    def _list_mistakes_of_quality(self, name: NameKey) -> list[str]:
-        """Return what is wrong with what judges the quality."""
-        mistakes = []
-        if self.better is None and (word := self.loss_name):
-            better = name("better")
-            mistakes.append(
-                f"{name('quality')}: {word!r} reads as if lower were better; say so ({better} lower), or not ({better} higher)"
-            )
-        if self.blind and self.margin is not None:
-            mistakes.append(
-                f"{name('blind')} and {name('margin')}: quality is judged over seeds (SPEEDPROOF_SEED), which blind runs do "
-                "not see"
-            )
-        if self.quality_command is None:
-            if self.artifacts:
-                mistakes.append(f"{name('artifacts')}: is for {name('quality_command')}; add that, or leave it out")
-            if self.margin is not None and self.quality is None and self._reads_no_quality():
-                mistakes.append(
-                    f"{name('margin')}: no quality is named; print it ({name('quality')}), or measure it "
-                    f"({name('quality_command')})"
-                )
-            return mistakes
-        if not self.artifacts:
-            mistakes.append(
-                f"{name('quality_command')} also needs {name('artifacts')}: the files that each run leaves to be judged, for "
-                f"example {name('artifacts')} 'out/*.pt'"
-            )
-        elif self.workdir == "here" and not all("{run}" in command for command in self.commands):
-            mistakes.append(
-                f"{name('artifacts')}: with {name('workdir')} here all runs share this folder; have each command write below "
-                "{run}, which is a fresh folder in each run, for example 'python a.py --out {run}/out'"
-            )
-        if "{run}" not in self.quality_command:
-            mistakes.append(f"{name('quality_command')}: does not name {{run}}, the folder that holds what a run left; add it")
-        if self.quality is not None and re.compile(self.quality).groups != 1:
-            mistakes.append(f"{name('quality')}: must have one (group) around the number, as in `val_acc: (\\S+)`")
-        return mistakes
-
-    def _reads_no_quality(self) -> bool:
-        """Return whether the source that is named has no quality by itself, as marks and MLPerf's log have."""
-        return bool(self.epoch or self.epoch_s or self.rate or self.epoch_range)
-
-    def _list_mistakes_of_reading(self, name: NameKey) -> list[str]:
-        """Return what is wrong with where epochs are read."""
-        mistakes = []
-        if sum(map(bool, (self.epoch, self.epoch_s, self.rate))) > 1:
-            mistakes.append(f"{name('epoch')}, {name('epoch_s')} and {name('rate')}: give one of them")
-        if self.epoch_range and (self.epoch or self.epoch_s or self.rate or self.file):
-            others = f"{name('epoch')}, {name('epoch_s')}, {name('rate')} and {name('file')}"
-            mistakes.append(f"{name('epoch_range')}: is a source by itself; leave {others} out")
-        if self.file and self.epoch:
-            mistakes.append(
-                f"{name('epoch')}: is for printed lines; of a file give {name('epoch_s')} or {name('rate')}, its column"
-            )
-        if self.workdir == "here" and self.file and not self.file.startswith("{run}/"):
-            mistakes.append(
-                f"{name('file')}: where all runs start here, it would be another run's; write and name it below {{run}}/"
-            )
-        if self.blind and self.epoch_range:
-            mistakes.append(
-                f"{name('blind')} and {name('epoch_range')}: NVTX loads a library of ours to take ranges; leave one of them out"
-            )
-        return mistakes
-
-    def _list_mistakes_of_places(self, name: NameKey) -> list[str]:
-        """Return what is wrong with where commands run."""
-        mistakes = []
-        if self.container and "://" in self.container:
-            mistakes.append(f"{name('container')}: name a file; `apptainer pull image.sif {self.container}` makes one")
-        if self.isolate and self.caches == "shared":
-            mistakes.append(f"{name('isolate')} and {name('caches')}: an isolated run shares no caches; leave one of them out")
-        if self.isolate and (self.container or self.profiled or self.epoch_range):
-            others = f"{name('container')}, {name('profiled')} and {name('epoch_range')}"
-            mistakes.append(f"{name('isolate')}: goes with none of {others}; leave it or these out")
-        if self.profile and (self.wait or self.wait_for_quiet_min):
-            mistakes.append(
-                f"{name('profile')}: its jobs run elsewhere; leave {name('wait')} and {name('wait_for_quiet_min')} out"
-            )
-        return mistakes
-
-    def _list_mistakes_of_profiles(self, name: NameKey) -> list[str]:
-        """Return what is wrong with runs under a profiler."""
-        mistakes = []
-        if self.container and self.profiled and self.profiler == "nsys":
-            mistakes.append(
-                f"{name('profiled')} and {name('container')}: nsys here does not see into an image; for a program with torch "
-                f"set {name('profiler')} to kineto"
-            )
-        if self.profiler == "kineto" and not self.profiled:
-            mistakes.append(f"{name('profiler')}: kineto has no run to record; set {name('profiled')} to 1, or leave it out")
-        if self.gpus > 1 and self.profiled and self.profiler == "kineto":
-            mistakes.append(
-                f"{name('profiler')} and {name('gpus')}: kineto records one process of a program; use nsys, or profile it on "
-                "one GPU"
-            )
-        return mistakes
 
     @property
     def loss_name(self) -> str | None:
@@ -376,6 +322,8 @@ def make_request(values: dict[str, Any]) -> ProofRequest:
 
 def read_request(path: Path, over: Mapping[str, Any] = MappingProxyType({})) -> ProofRequest:
     """Read what `speedproof init` wrote, with the options `over` laid over it, those of a job one by one."""
+    from speedproof.util.yaml_input import read_yaml
+
     values = read_yaml(path)
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: must be a mapping of keys; `speedproof init 'python a.py' 'python b.py'` writes one")
@@ -394,30 +342,43 @@ def _name_by_key(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_request(request: ProofRequest) -> str:
     """Return a request as YAML, each key with what it means."""
-    lines = ["# speedproof prove proof.yaml"]
-    for name, value in request.model_dump(mode="json").items():
-        said = ProofRequest.model_fields[name].description
-        text = yaml.safe_dump(_name_by_key({name: value}), sort_keys=False, allow_unicode=True, width=1000).rstrip()
-        lines += [f"# {said}"] * bool(said) + [text]
+    import yaml
+
+    lines, panel = ["# speedproof prove proof.yaml"], ""
+    for key, value in request.model_dump(mode="json").items():
+        if panel != (panel := read_option(key).get("panel", "")):
+            lines += ["", f"# -- {panel} --"]
+        text = yaml.safe_dump(_name_by_key({key: value}), sort_keys=False, allow_unicode=True, width=1000).rstrip()
+        lines += [f"# {describe_key(key, str)}", text]
     return "\n".join(lines) + "\n"
 
 
-# What is called otherwise on the command line than in the file.
-_OPTIONS = {
-    "commands": "commands",
-    "budget_min": "--budget",
-    "timeout_s": "--timeout",
-    "passed": "--pass",
-    "dropped": "--drop",
-    "sources": "--source",
-    "artifacts": "--artifact",
-    "wait_for_quiet_min": "--wait-for-quiet",
-}
+def read_option(key: str) -> dict[str, str]:
+    """Return how a key of a request is shown on the command line: its `panel`, `flag` and `metavar`."""
+    shown = ProofRequest.model_fields[key].json_schema_extra
+    return {name: str(value) for name, value in shown.items()} if isinstance(shown, dict) else {}
 
 
 def name_option(key: str) -> str:
     """Return what a key of a request is called on the command line."""
-    return _OPTIONS.get(key, f"--{key.replace('_', '-')}" if key else "")
+    if key == "commands" or not key:
+        return key
+    flag = read_option(key).get("flag") if key in ProofRequest.model_fields else ""
+    return flag or f"--{key.replace('_', '-')}"
+
+
+class _Names(dict[str, str]):
+    """What keys are called; what is the name of none, as in `{run}`, stays as it is."""
+
+    def __missing__(self, text: str) -> str:
+        return f"{{{text}}}"
+
+
+def describe_key(key: str, name: NameKey) -> str:
+    """Return what a key of a request means, in words that call other keys by `name`."""
+    return (ProofRequest.model_fields[key].description or "").format_map(
+        _Names({one: name(one) for one in ProofRequest.model_fields})
+    )
 
 
 def describe_asked(request: ProofRequest, metric: str, attempt: int) -> Asked:

@@ -29,6 +29,7 @@ from speedproof.util.environment import SAFE_PATH
 from speedproof.util.errors import ConfigError, SpeedproofError, TrainingError, advise_install
 from speedproof.util.guardian import PR_SET_PDEATHSIG, PRCTL
 from speedproof.util.shipped import BASE
+from speedproof.util.text import suggest
 from speedproof.util.yaml_input import read_yaml
 
 WORKFLOW_LOG, PROFILE_FOLDER = "workflow.log", "profile"
@@ -136,11 +137,14 @@ def find_profile(name: str) -> Path:
     Raises :class:`ConfigError` where there is none.
     """
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser())
-    folders = [Path(name), home / "snakemake" / name, Path("/etc/xdg/snakemake", name), BASE / name]
-    for folder in folders:
-        if (folder / "config.yaml").is_file():
-            return folder / "config.yaml"
-    raise ConfigError(f"profile: no {name}/config.yaml here, in {home / 'snakemake'} or among ours (slurm); write one")
+    places = [Path(), home / "snakemake", Path("/etc/xdg/snakemake"), BASE]
+    for place in places:
+        if (place / name / "config.yaml").is_file():
+            return place / name / "config.yaml"
+    close = suggest(name, {path.parent.name for place in places for path in place.glob("*/config.yaml")})
+    raise ConfigError(
+        f"profile: no {name}/config.yaml here, in {home / 'snakemake'} or among ours (slurm){close or '; write one'}"
+    )
 
 
 def write_profile(name: str, out: Path) -> Path:

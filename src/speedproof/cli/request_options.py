@@ -1,0 +1,95 @@
+"""The options of `prove` and `init`, made of the request's model."""
+
+from functools import cache
+from inspect import Parameter, Signature
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+
+import typer
+
+from speedproof.cli.exits import ProofCommand
+
+if TYPE_CHECKING:
+    from speedproof.run.proof.request import ProofRequest
+
+OUTPUT = "Output"  # the panel of what is no part of a request
+
+
+class RequestCommand(ProofCommand):
+    """A command that takes a request. Its function finds the options in the context: see :func:`take_request`."""
+
+    _params: list[Any]
+    _complete: bool
+
+    @property
+    def params(self) -> list[Any]:
+        """Return all parameters. Those of a request are made on demand, so that other commands do not load its model."""
+        if not self._complete:
+            self._params, self._complete = [*list_request_options(), *self._params], True
+        return self._params
+
+    @params.setter
+    def params(self, own: list[Any]) -> None:
+        self._params, self._complete = own, False
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return `--help`, which else would have a panel for itself."""
+        found = super().get_help_option(ctx)
+        found.rich_help_panel = OUTPUT  # type: ignore[union-attr]
+        return found
+
+    def invoke(self, ctx: Any) -> Any:
+        """Call the function with its own parameters."""
+        ctx.obj = {one.name: ctx.params.pop(one.name) for one in list_request_options()}
+        return super().invoke(ctx)
+
+
+def take_request(context: typer.Context, commands: list[str]) -> "ProofRequest":
+    """Return what is asked: of the file that is named, with the options laid over it, or of them alone.
+
+    Raises :class:`ConfigError` with all that is wrong.
+    """
+    from speedproof.run.proof.request import make_request
+
+    options = {key: list(value) if isinstance(value, tuple) else value for key, value in context.obj.items()}
+    given = {key: value for key, value in options.items() if not (value is None or value is False or value == [])}
+    return make_request({"commands": commands, **given})
+
+
+@cache
+def list_request_options() -> list[Any]:
+    """Return an option for each key of a request but its commands."""
+    from speedproof.run.proof.request import ProofRequest
+
+    def take(**_: Any) -> None: ...
+
+    keys = [key for key in ProofRequest.model_fields if key != "commands"]
+    take.__signature__ = Signature([_make_parameter(key) for key in keys])  # type: ignore[attr-defined]
+    alone = typer.Typer(add_completion=False)
+    alone.command()(take)
+    return typer.main.get_command(alone).params
+
+
+def _make_parameter(key: str) -> Parameter:
+    """Return a key of a request as typer reads it from a function's signature."""
+    from speedproof.run.proof.request import ProofRequest, describe_key, name_option, read_option
+
+    kind, shown = _find_kind(ProofRequest.model_fields[key].annotation), read_option(key)
+    text = describe_key(key, name_option) + (" (repeatable)" if get_origin(kind) is list else "")
+    option = typer.Option(name_option(key), metavar=shown["metavar"] or None, help=text, rich_help_panel=shown["panel"])
+    default, taken = (False, bool) if kind is bool else (None, kind | None)
+    return Parameter(key, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[taken, option])
+
+
+def _find_kind(annotation: Any) -> Any:
+    """Return how a value of a type is typed: as a switch, a number, a text, or several texts; the model checks the rest."""
+    from pydantic import BaseModel
+
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        return _find_kind(next(one for one in inner if one is not NoneType))
+    if origin is Annotated:
+        return _find_kind(inner[0])
+    if origin is list or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):  # a mapping as KEY=VALUE
+        return list[str]
+    return annotation if annotation in (bool, int, float) else str
