@@ -334,70 +334,86 @@ def tabulate(found: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+class Bench:
+    """Processes that measure one network each, and the files that they leave."""
+
+    def __init__(self, names: list[str], out: Path, seconds: float, profiled: set[str]) -> None:
+        """Take the networks, the folder of the results, the time for all of them, and those that are profiled."""
+        self._names, self._out, self._seconds, self._profiled = names, out, seconds, profiled
+        self._begun = time.perf_counter()
+        self._work = Path("/tmp/accelerate-networks")
+        self._work.mkdir(exist_ok=True)
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def elapsed(self) -> float:
+        """Return the seconds since the start."""
+        return time.perf_counter() - self._begun
+
+    def start(self, name: str, compiled: str) -> None:
+        """Start a network's process; `compiled`: the ways of torch.compile that it measures, too."""
+        for suffix in ("ready", "go", "json"):
+            (self._work / f"{name}.{suffix}").unlink(missing_ok=True)
+        command = [sys.executable, __file__, "--one", name, "--out", str(self._work), "--compile", compiled]
+        command += ["--profile"] if name in self._profiled else []
+        environment = {
+            **os.environ,
+            "TORCHINDUCTOR_COMPILE_THREADS": "2",
+            "OMP_NUM_THREADS": "2",
+            "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        }
+        with (self._work / f"{name}.log").open("wb") as log:
+            self._processes[name] = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+
+    def wait_ready(self, names: list[str], until: float) -> list[str]:
+        """Return the networks that are ready, or have ended, at the latest after this share of the time."""
+        while self.elapsed() < until * self._seconds and not all(map(self._is_ready, names)):
+            time.sleep(0.2)
+        return [name for name in names if self._is_ready(name)]
+
+    def _is_ready(self, name: str) -> bool:
+        return (self._work / f"{name}.ready").exists() or self._processes[name].poll() is not None
+
+    def stop(self, name: str) -> None:
+        """Kill a network's process, if it still runs."""
+        self._processes[name].kill()
+        self._processes[name].wait()
+
+    def measure(self, name: str) -> None:
+        """Let a network's process measure, and write the results of all so far."""
+        (self._work / f"{name}.go").touch()
+        try:
+            self._processes[name].wait(max(min(self._seconds - self.elapsed(), 60.0), 1.0))
+        except subprocess.TimeoutExpired:
+            self.stop(name)
+        self.write()
+        print(f"{name}: ended with {self._processes[name].returncode} after {self.elapsed():.0f} s", flush=True)
+
+    def write(self) -> None:
+        """Write what the processes have found."""
+        files = [self._work / f"{name}.json" for name in self._names]
+        found = [json.loads(file.read_text()) for file in files if file.exists()]
+        (self._out / "networks.json").write_text(json.dumps(found, indent=1))
+        profiles = [f"== {one['title']}\n{one.get('graphs_report', '')}\n{one.get('profile', '')}" for one in found]
+        (self._out / "networks.txt").write_text(tabulate(found) + "\n\n" + "\n\n".join(profiles))
+        logs = [f"== {name}\n{(self._work / f'{name}.log').read_text(errors='replace')[-3000:]}" for name in self._names]
+        (self._out / "networks.log").write_text("\n".join(logs))
+
+
 def run_all(names: list[str], out: Path, seconds: float, profiled: set[str], both: set[str]) -> None:
     """Run each network in a process of its own, and write what is found as it comes."""
-    begun = time.perf_counter()
-    work = Path("/tmp/accelerate-networks")
-    work.mkdir(exist_ok=True)
-    environment = {
-        **os.environ,
-        "TORCHINDUCTOR_COMPILE_THREADS": "2",
-        "OMP_NUM_THREADS": "2",
-        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
-    }
-
-    def elapsed() -> float:
-        return time.perf_counter() - begun
-
-    def start(name: str, *options: str) -> subprocess.Popen[bytes]:
-        for suffix in ("ready", "go", "json"):
-            (work / f"{name}.{suffix}").unlink(missing_ok=True)
-        command = [sys.executable, __file__, "--one", name, "--out", str(work), *options]
-        if name in profiled:
-            command.append("--profile")
-        with (work / f"{name}.log").open("wb") as log:
-            return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
-
-    def write() -> None:
-        found = [json.loads((work / f"{name}.json").read_text()) for name in names if (work / f"{name}.json").exists()]
-        (out / "networks.json").write_text(json.dumps(found, indent=1))
-        profiles = [f"== {one['title']}\n{one.get('graphs_report', '')}\n{one.get('profile', '')}" for one in found]
-        (out / "networks.txt").write_text(tabulate(found) + "\n\n" + "\n\n".join(profiles))
-        logs = [f"== {name}\n{(work / f'{name}.log').read_text(errors='replace')[-3000:]}" for name in names]
-        (out / "networks.log").write_text("\n".join(logs))
-
-    def is_ready(name: str) -> bool:
-        return (work / f"{name}.ready").exists() or processes[name].poll() is not None
-
-        # Unless named otherwise, torch.compile is measured with graphs alone, which is its faster way.
-
-    processes = {
-        name: start(name, "--compile", "compiled,compiled_graphs" if name in both else "compiled_graphs") for name in names
-    }
-    while elapsed() < 0.5 * seconds and not all(map(is_ready, names)):
-        time.sleep(0.2)
-    ready = [name for name in names if is_ready(name)]
+    bench = Bench(names, out, seconds, profiled)
+    for name in names:  # unless named otherwise, torch.compile is measured with graphs alone, which is its faster way
+        bench.start(name, "compiled,compiled_graphs" if name in both else "compiled_graphs")
+    ready = bench.wait_ready(names, 0.5)
     late = [name for name in names if name not in ready]
     for name in late:  # a compiler that is still at work would disturb the others
-        processes[name].kill()
-        processes[name].wait()
-        processes[name] = start(name, "--compile", "")
-    print(f"prepared after {elapsed():.0f} s; too late for torch.compile: {late or 'none'}", flush=True)
-    while late and elapsed() < 0.65 * seconds and not all(map(is_ready, late)):
-        time.sleep(0.2)
+        bench.stop(name)
+        bench.start(name, "")
+    print(f"prepared after {bench.elapsed():.0f} s; too late for torch.compile: {late or 'none'}", flush=True)
+    bench.wait_ready(late, 0.65)
     for name in [*ready, *late]:
-        (work / f"{name}.go").touch()
-        try:
-            processes[name].wait(max(min(seconds - elapsed(), 60.0), 1.0))
-        except subprocess.TimeoutExpired:
-            processes[name].kill()
-            processes[name].wait()
-        write()
-        print(f"{name}: ended with {processes[name].returncode} after {elapsed():.0f} s", flush=True)
-    for process in processes.values():
-        if process.poll() is None:
-            process.kill()
-    write()
+        bench.measure(name)
+    bench.write()
     print((out / "networks.txt").read_text().split("\n\n")[0])
 
 

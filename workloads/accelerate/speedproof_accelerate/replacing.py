@@ -136,15 +136,11 @@ def accelerate(
             graphs are asked for without an example, or the network is not in training.
     """
     _check(network, example, precision, graphs)
-    parameter = next(iter(network.parameters()), None)
-    device = torch.device("cpu") if parameter is None else parameter.device
+    device, bound = _find_bound(network)
     if example is not None and example.device != device:
         raise ValueError(f"the example is on {example.device}, the network on {device}; move one of them")
     example = example if example is None else as_plain(example)
-    if parameter is not None and parameter.is_floating_point() and parameter.dtype not in FLOATS:
-        report = Report(bound=f"the network is in {parameter.dtype}")
-    else:
-        report = Report(bound=find_obstacle(device))
+    report = Report(bound=bound)
     if earlier := sum(isinstance(one, Part) for one in network.modules()):
         report.omitted.append(f"{earlier} parts of an earlier call stay as they are.")
     places = [(module, dict(module._modules)) for module in network.modules()]
@@ -162,21 +158,36 @@ def accelerate(
             return Report(
                 omitted=[f"Nothing was replaced: with its parts, channels last, the network fails: {_first_line(error)}"]
             )
-    missing = find_missing_gpu(device)
     if example is not None and compare:
-        if obstacle := report.bound or missing:  # how long interpreted kernels take tells nothing
-            report.omitted.append(f"Nothing was compared: {obstacle}.")
-        else:
-            _keep_faster(parts, note_calls(network, example, parts, precision), precision, graphs, report)
-            if not graphs:
-                _keep_if_faster(network, example, parts, precision, report)
+        _compare(network, example, parts, precision, graphs, report)
     if example is not None and graphs:
-        if missing:
+        if missing := find_missing_gpu(device):
             report.omitted.append(f"No graphs were recorded: {missing}.")
         else:
             graph_training(network, example, precision)
             report.graphed = True
     return report
+
+
+def _find_bound(network: nn.Module) -> tuple[torch.device, str | None]:
+    """Return the network's device, and why no kernel runs in it; None: kernels run."""
+    parameter = next(iter(network.parameters()), None)
+    device = torch.device("cpu") if parameter is None else parameter.device
+    if parameter is not None and parameter.is_floating_point() and parameter.dtype not in FLOATS:
+        return device, f"the network is in {parameter.dtype}"
+    return device, find_obstacle(device)
+
+
+def _compare(
+    network: nn.Module, example: Tensor, parts: dict[str, Part], precision: torch.dtype | None, graphs: bool, report: Report
+) -> None:
+    """Leave to torch the parts that are not faster by a kernel, and all of them if the network is slower with its parts."""
+    if obstacle := report.bound or find_missing_gpu(example.device):  # how long interpreted kernels take tells nothing
+        report.omitted.append(f"Nothing was compared: {obstacle}.")
+        return
+    _keep_faster(parts, note_calls(network, example, parts, precision), precision, graphs, report)
+    if not graphs:
+        _keep_if_faster(network, example, parts, precision, report)
 
 
 def _replace(network: nn.Module, report: Report, precision: torch.dtype | None) -> dict[str, Part]:
@@ -393,27 +404,37 @@ def _find_block(module: Any) -> tuple[nn.Module | None, str]:
 def _find_part(module: Any, precision: torch.dtype | None) -> tuple[Part | None, str]:
     """Return the part for a convolution or an enlargement and what it does; or None, and why there is none."""
     if isinstance(module, nn.Upsample):
-        factors = module.scale_factor if isinstance(module.scale_factor, tuple) else (module.scale_factor,)
-        doubles = module.mode == "trilinear" and not module.align_corners and set(factors) == {2.0}
-        if doubles and not module.recompute_scale_factor:
-            return TrilinearUpsample(module), "gathered, forward and backward"
-        return None, "no kernel but for trilinear enlargement by two, without align_corners"
+        return _find_upsample(module)
     if precision not in HALVES:
         return None, "convolutions have kernels in half precision alone"
     if isinstance(module, nn.ConvTranspose2d | nn.ConvTranspose3d) or module.padding_mode != "zeros" or module.groups > 1:
         return None, "cuDNN's own serves it"
+    part, note = _find_convolution(module)
+    return part and part(module), note
+
+
+def _find_upsample(module: Any) -> tuple[Part | None, str]:
+    factors = module.scale_factor if isinstance(module.scale_factor, tuple) else (module.scale_factor,)
+    doubles = module.mode == "trilinear" and not module.align_corners and set(factors) == {2.0}
+    if doubles and not module.recompute_scale_factor:
+        return TrilinearUpsample(module), "gathered, forward and backward"
+    return None, "no kernel but for trilinear enlargement by two, without align_corners"
+
+
+def _find_convolution(module: Any) -> tuple[type[Part] | None, str]:
+    """Return the part of a convolution with zero padding and one group, and what it does; or None, and why there is none."""
     inputs, results = module.in_channels, module.out_channels
     undilated = {*module.stride, *module.dilation} == {1}
     plain = isinstance(module, nn.Conv3d) and undilated and set(module.kernel_size) == {3} and set(module.padding) == {1}
     if plain and inputs == results and results in CONV3D_CHANNELS:
-        return FewChannelConvolution(module), "by a kernel for few channels"
+        return FewChannelConvolution, "by a kernel for few channels"
     if plain and inputs < results and inputs < PADDED_CHANNELS and results in CONV3D_CHANNELS:
-        return WidenedConvolution(module), f"its input padded to {results} channels, by a kernel for few"
+        return WidenedConvolution, f"its input padded to {results} channels, by a kernel for few"
     single = {*module.kernel_size, *module.stride} == {1} and set(module.padding) == {0}
     if single and results <= POINTWISE_RESULTS and inputs <= POINTWISE_CHANNELS:
-        return PointwiseConvolution(module), "by a kernel for few results"
+        return PointwiseConvolution, "by a kernel for few results"
     if inputs < PADDED_CHANNELS and set(module.kernel_size) != {1}:
-        return PaddedConvolution(module), f"its input padded to {PADDED_CHANNELS} channels"
+        return PaddedConvolution, f"its input padded to {PADDED_CHANNELS} channels"
     return None, "cuDNN's own serves it"
 
 

@@ -19,9 +19,9 @@ import yaml
 
 from speedproof.api import Dataset, Ranges, read_record
 from speedproof_accelerate.resident import PatchLoader
-from speedproof_spleen.config import load_config
+from speedproof_spleen.config import SpleenConfig, load_config
 from speedproof_spleen.segmentation import build_case
-from speedproof_spleen.training.loaders import build_loaders
+from speedproof_spleen.training.loaders import Loaders, build_loaders
 from speedproof_spleen.training.loop import EpochResult, NotANumberError, run_epochs
 from speedproof_spleen.training.ranks import Ranks
 from speedproof_spleen.training.run import build_training
@@ -49,6 +49,36 @@ class Watch:
         self.epochs.append(result)
 
 
+def _train(config: SpleenConfig, loaders: Loaders, variant: SpleenVariant, seed: int, device: torch.device) -> Watch | None:
+    """Train once, and return the epochs; None: it diverged."""
+    fix_randomness(variant, seed)
+    case = build_case(config.case, config.workload, variant, device)
+    volumes = loaders.training
+    batches = PatchLoader(volumes._volumes, variant.batch_size, case.patches_per_volume(), volumes._room[0].dtype)
+    own = replace(loaders, training=batches)
+    training = build_training(case, variant, own, variant.epochs, device, Ranges(variant.range_style, None), Ranks())
+    watch = Watch()
+    try:
+        run_epochs(training, variant.epochs, variant.validate_every, watch)
+    except NotANumberError as error:
+        print(f"seed {seed}: {error}", flush=True)
+    return watch if len(watch.epochs) == variant.epochs else None
+
+
+def _summarize(watch: Watch, target: float) -> dict[str, Any]:
+    scored = [epoch for epoch in watch.epochs if epoch.quality is not None]
+    reached = next((epoch.epoch for epoch in scored if epoch.quality >= target), None)
+    clock = sum(epoch.train_s + (epoch.validation_s or 0) for epoch in watch.epochs if reached and epoch.epoch <= reached)
+    return {
+        "reached": reached,
+        "clock_s": round(clock, 2),
+        "best": max((epoch.quality for epoch in scored), default=0.0),
+        "curve": [round(epoch.quality, 3) for epoch in scored],
+        "train_ms": statistics.median(epoch.train_s for epoch in watch.epochs[1:]) * 1e3,
+        "validation_ms": statistics.median(epoch.validation_s for epoch in scored[1:]) * 1e3,
+    }
+
+
 def main() -> None:
     """Run all tries with all seeds, and print a line each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -71,37 +101,8 @@ def main() -> None:
     found = []
     for number, changes in enumerate(yaml.safe_load(options.tries.read_text())):
         variant = SpleenVariant.model_validate(turbo.model_dump(mode="json") | changes)
-        rows = []
-        for seed in options.seeds:
-            fix_randomness(variant, seed)
-            case = build_case(config.case, config.workload, variant, device)
-            volumes = loaders.training
-            batches = PatchLoader(volumes._volumes, variant.batch_size, case.patches_per_volume(), volumes._room[0].dtype)
-            own = replace(loaders, training=batches)
-            training = build_training(case, variant, own, variant.epochs, device, Ranges(variant.range_style, None), Ranks())
-            watch = Watch()
-            try:
-                run_epochs(training, variant.epochs, variant.validate_every, watch)
-            except NotANumberError as error:
-                print(f"try {number}, seed {seed}: {error}", flush=True)
-            if len(watch.epochs) < variant.epochs:
-                continue
-            scored = [epoch for epoch in watch.epochs if epoch.quality is not None]
-            reached = next((epoch.epoch for epoch in scored if epoch.quality >= options.target), None)
-            clock = sum(
-                epoch.train_s + (epoch.validation_s or 0) for epoch in watch.epochs if reached and epoch.epoch <= reached
-            )
-            rows.append(
-                {
-                    "seed": seed,
-                    "reached": reached,
-                    "clock_s": round(clock, 2),
-                    "best": max((epoch.quality for epoch in scored), default=0.0),
-                    "curve": [round(epoch.quality, 3) for epoch in scored],
-                    "train_ms": statistics.median(epoch.train_s for epoch in watch.epochs[1:]) * 1e3,
-                    "validation_ms": statistics.median(epoch.validation_s for epoch in scored[1:]) * 1e3,
-                }
-            )
+        runs = ((seed, _train(config, loaders, variant, seed, device)) for seed in options.seeds)
+        rows = [{"seed": seed, **_summarize(watch, options.target)} for seed, watch in runs if watch is not None]
         found.append({"changes": changes, "runs": rows})
         if not rows:
             continue

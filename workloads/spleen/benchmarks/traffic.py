@@ -55,8 +55,8 @@ class Stage:
         return forward + backward
 
 
-def list_stages() -> list[Stage]:
-    """Return the stages of the documented network, in order, of one patch."""
+def _list_convolutions() -> list[tuple[str, nn.Module, int, int, tuple[int, ...]]]:
+    """Return each convolution in order: name, module, values of its input and of its result, the result's channels and side."""
     network = ResidualUNet(1, 2, (16, 32, 64, 128, 256)).to("meta")
     seen: list[tuple[str, nn.Module, int, int, tuple[int, ...]]] = []
     for name, module in network.named_modules():
@@ -65,6 +65,12 @@ def list_stages() -> list[Stage]:
                 lambda m, i, o, name=name: seen.append((name, m, i[0].numel(), o.numel(), tuple(o.shape[1:3])))
             )
     network(torch.empty(1, 1, _SIDE, _SIDE, _SIDE, device="meta"))
+    return seen
+
+
+def list_stages() -> list[Stage]:
+    """Return the stages of the documented network, in order, of one patch."""
+    seen = _list_convolutions()
     residuals = {(taken, made): module for name, module, taken, made, _ in seen if "residual" in name}
     stages: list[Stage] = []
     convolutions = [one for one in seen if "residual" not in one[0]]

@@ -211,7 +211,23 @@ class SpleenVariant(Model):
     validate_every: Epochs = Field(description="Epochs from one validation to the next")
 
     @model_validator(mode="after")
-    def _gpu_cache_needs_no_workers(self) -> "SpleenVariant":
+    def _check_combinations(self) -> "SpleenVariant":
+        self._check_caches()
+        if (self.persistent_workers or self.prefetch_factor is not None) and not self.workers:
+            raise ValueError("`persistent_workers` and `prefetch_factor` go with `workers` above 0")
+        self._check_kernels()
+        self._check_graphs_and_optimizer()
+        if self.cache != "smart" and self.cache_rate != 1:
+            raise ValueError("`cache_rate` goes with `cache: smart`")
+        if self.cache == "smart" and (self.cache_rate == 1 or self.loader == "thread" or self.workers):
+            raise ValueError("`cache: smart` needs a `cache_rate` below 1, `loader: process` and `workers: 0`")
+        if self.ranks == 1 and not self.shard:
+            raise ValueError("`shard: false` goes with `gpus` above 1")
+        if self.overlap and not self.averages_itself:
+            raise ValueError("`overlap` goes with `gpus` above 1, and `kernels` or `launch: graphs`")
+        return self
+
+    def _check_caches(self) -> None:
         if self.cache == "gpu" and (self.workers or self.validation_workers):
             raise ValueError("a cache on the GPU needs loaders without worker processes: set `workers: 0`")
         if not self.track_meta and self.cache not in ("gpu", "resident"):
@@ -226,18 +242,6 @@ class SpleenVariant(Model):
             raise ValueError(
                 "`toolkit: torch` needs `cache: resident` and `scoring: device`: other caches and scores are MONAI's"
             )
-        if (self.persistent_workers or self.prefetch_factor is not None) and not self.workers:
-            raise ValueError("`persistent_workers` and `prefetch_factor` go with `workers` above 0")
-        self._check_kernels()
-        if self.cache != "smart" and self.cache_rate != 1:
-            raise ValueError("`cache_rate` goes with `cache: smart`")
-        if self.cache == "smart" and (self.cache_rate == 1 or self.loader == "thread" or self.workers):
-            raise ValueError("`cache: smart` needs a `cache_rate` below 1, `loader: process` and `workers: 0`")
-        if self.ranks == 1 and not self.shard:
-            raise ValueError("`shard: false` goes with `gpus` above 1")
-        if self.overlap and not self.averages_itself:
-            raise ValueError("`overlap` goes with `gpus` above 1, and `kernels` or `launch: graphs`")
-        return self
 
     def _check_kernels(self) -> None:
         if "crops" in self.kernels and self.cache != "resident":
@@ -257,6 +261,8 @@ class SpleenVariant(Model):
             )
         if "loss" in self.kernels and not (isinstance(self.loss, DiceCELoss) and self.loss.include_background):
             raise ValueError("`kernels`: the loss kernel is that of `loss: {name: dice_ce, include_background: true}`")
+
+    def _check_graphs_and_optimizer(self) -> None:
         if self.launch == "graphs" and (self.step_log or self.cache != "resident"):
             raise ValueError("`launch: graphs` needs `cache: resident` and `step_log: false`")
         if self.launch == "graphs" and not getattr(self.optimizer, "fused", False):

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -78,84 +79,118 @@ def rehearse(case: Case, variant: SpleenVariant, device: torch.device) -> None:
     log.info("rehearsed in %.1f s", time.perf_counter() - start)
 
 
+@dataclass(frozen=True)
+class _Inputs:
+    """Makes small inputs of kernels.
+
+    Attributes:
+        kind: precision of volumes.
+        weight_kind: precision of weights.
+        device: where they are.
+    """
+
+    kind: torch.dtype
+    weight_kind: torch.dtype
+    device: torch.device
+
+    def volume(self, channels: int, side: int = 16) -> Tensor:
+        made = torch.rand((2, channels, side, side, side), device=self.device)
+        return made.to(self.kind, memory_format=torch.channels_last_3d).requires_grad_()
+
+    def weights(self, *shape: int) -> Tensor:
+        made = torch.rand((*shape, 3, 3, 3), device=self.device)
+        return made.to(self.weight_kind, memory_format=torch.channels_last_3d).requires_grad_()
+
+    def values(self, count: int) -> Tensor:
+        return torch.rand(count, device=self.device, requires_grad=True)
+
+
 def list_kernel_tasks(variant: SpleenVariant, network: nn.Module, kind: torch.dtype, device: torch.device) -> list[Task]:
     """Return calls of all kernels that the variant trains by, on small volumes: each is compiled on its first call."""
-
-    def volume(channels: int, side: int = 16) -> Tensor:
-        made = torch.rand((2, channels, side, side, side), device=device).to(kind, memory_format=torch.channels_last_3d)
-        return made.requires_grad_()
-
-    def weights(*shape: int) -> Tensor:
-        made = torch.rand((*shape, 3, 3, 3), device=device)
-        made = made.to(kind if "adam" in variant.kernels else made.dtype, memory_format=torch.channels_last_3d)
-        return made.requires_grad_()
-
+    inputs = _Inputs(kind, kind if "adam" in variant.kernels else torch.float32, device)
     tasks: list[Task] = []
-    channels = variant.network.channels[0]
     if "convolutions" in variant.kernels:
-        from speedproof_accelerate.kernels.concat_channels import concat_channels, split_channels
-        from speedproof_accelerate.kernels.conv3d import conv3d, conv3d_and_input, conv3d_plus_input
-        from speedproof_accelerate.kernels.conv3d_strided import conv3d_strided_pair
-        from speedproof_accelerate.kernels.conv_transpose3d import conv_transpose3d_pair
-
-        def convolve_strided(full: int, half: int) -> tuple[Tensor, Tensor]:
-            x = volume(full).detach() if full == 1 else volume(full)  # an image needs no gradient
-            return conv3d_strided_pair(x, weights(half, full), weights(half, full))
-
-        def convolve_transposed(half: int, full: int) -> Tensor:
-            return conv_transpose3d_pair(volume(half), volume(half), weights(2 * half, full))
-
-        strided = set(filter(None, map(find_strided_channels, network.modules())))
-        transposed = set(filter(None, map(find_transposed_channels, network.modules())))
-        keeping = [cast(Any, unit).conv[0].conv for unit in network.modules() if keeps_input(unit)]
-        inner = {one.in_channels for one in network.modules() if has_kernel(one) and one not in keeping}
-        tasks += [partial(lambda n: conv3d(volume(n), weights(n, n)), size) for size in inner]
-        kept = {one.in_channels for one in keeping}
-        tasks += [partial(lambda n: conv3d_and_input(volume(n), weights(n, n)), size) for size in kept]
-        tasks.append(lambda: split_channels(concat_channels(volume(channels), volume(channels))))
-        tasks += [partial(convolve_transposed, *found) for found in transposed]
-        tasks += [partial(convolve_strided, *found) for found in strided]
-        tasks.append(lambda: conv3d_plus_input(volume(2), weights(2, 2), torch.rand(2, device=device, requires_grad=True)))
+        tasks += _list_convolutions(network, variant.network.channels[0], inputs)
     if "norm" in variant.kernels:
-        from speedproof_accelerate.kernels.batch_norm_prelu import batch_norm_prelu
-
-        def norm(channels: int, others: int) -> Tensor:
-            slope, bias = (torch.rand(length, device=device, requires_grad=True) for length in (1, channels))
-            residual = (volume(channels), bias)[:others]
-            return batch_norm_prelu(volume(channels), nn.BatchNorm3d(channels).to(device), slope, bias, *residual)
-
-        # Few and many channels are summed by kernels of their own: the last norm's two, and as many as there are.
-        # Alone, with a residual, and with a residual and its bias, they are applied by kernels of their own.
-        widest = max(variant.network.channels)
-        tasks += [partial(norm, 2, 0), partial(norm, widest, 1), partial(norm, widest, 2)]
+        tasks += _list_norms(max(variant.network.channels), inputs)
     if "loss" in variant.kernels:
-        from speedproof_accelerate.kernels.dice_ce_loss import dice_ce_loss
-
-        tasks.append(lambda: dice_ce_loss(volume(2), (volume(1) > 0.5).byte(), 1e-5, 1.0))
+        tasks.append(partial(_lose, inputs))
     if "adam" in variant.kernels:
-        from speedproof_accelerate.kernels.fused_adam import FusedAdam
-
-        def update() -> Tensor:
-            copies = WeightCopies(nn.Conv3d(1, 1, 3, device=device), kind)
-            for pair in copies.pair_weights():
-                pair.leaf.grad = torch.zeros_like(pair.leaf)
-            optimizer = FusedAdam(copies, 1e-3, (0.9, 0.999))
-            if variant.precision == "fp16":  # only then is the loss scaled
-                optimizer.find_overflow(torch.zeros((), device=device))
-            optimizer.step()
-            return copies.like.detach()
-
-        tasks.append(update)
+        tasks.append(partial(_update, inputs, variant.precision == "fp16"))  # only then is the loss scaled
     if "crops" in variant.kernels:
-        from speedproof_accelerate.kernels.random_crop import CROPS
-
-        def crop() -> Tensor:
-            image = torch.rand((8, 8, 8), device=device).half()
-            resident = ResidentVolumes([Volume(image, (image > 0.5).byte())], (8, 8, 8), CROPS)
-            return next(iter(PatchLoader(resident, 1, 1, image_precision(variant, device))))["image"]
-
-        tasks.append(crop)
+        tasks.append(partial(_crop, image_precision(variant, device), device))
     return tasks
+
+
+def _list_convolutions(network: nn.Module, channels: int, inputs: _Inputs) -> list[Task]:
+    """Return calls of the convolutions that a network has; `channels` are those of its first level."""
+    from speedproof_accelerate.kernels.concat_channels import concat_channels, split_channels
+    from speedproof_accelerate.kernels.conv3d import conv3d, conv3d_and_input, conv3d_plus_input
+    from speedproof_accelerate.kernels.conv3d_strided import conv3d_strided_pair
+    from speedproof_accelerate.kernels.conv_transpose3d import conv_transpose3d_pair
+
+    volume, weights = inputs.volume, inputs.weights
+
+    def convolve_strided(full: int, half: int) -> tuple[Tensor, Tensor]:
+        x = volume(full).detach() if full == 1 else volume(full)  # an image needs no gradient
+        return conv3d_strided_pair(x, weights(half, full), weights(half, full))
+
+    def convolve_transposed(half: int, full: int) -> Tensor:
+        return conv_transpose3d_pair(volume(half), volume(half), weights(2 * half, full))
+
+    modules = list(network.modules())
+    keeping = [cast(Any, unit).conv[0].conv for unit in modules if keeps_input(unit)]
+    inner = {one.in_channels for one in modules if has_kernel(one) and one not in keeping}
+    return [
+        *(partial(lambda n: conv3d(volume(n), weights(n, n)), size) for size in inner),
+        *(partial(lambda n: conv3d_and_input(volume(n), weights(n, n)), size) for size in {one.in_channels for one in keeping}),
+        lambda: split_channels(concat_channels(volume(channels), volume(channels))),
+        *(partial(convolve_transposed, *found) for found in set(filter(None, map(find_transposed_channels, modules)))),
+        *(partial(convolve_strided, *found) for found in set(filter(None, map(find_strided_channels, modules)))),
+        lambda: conv3d_plus_input(volume(2), weights(2, 2), inputs.values(2)),
+    ]
+
+
+def _list_norms(widest: int, inputs: _Inputs) -> list[Task]:
+    """Return calls of batch norm: few and many channels are summed by different kernels, and a residual is added by another.
+
+    Two channels are those of the network's last norm.
+    """
+    from speedproof_accelerate.kernels.batch_norm_prelu import batch_norm_prelu
+
+    def norm(channels: int, others: int) -> Tensor:
+        slope, bias = inputs.values(1), inputs.values(channels)
+        residual = (inputs.volume(channels), bias)[:others]
+        return batch_norm_prelu(inputs.volume(channels), nn.BatchNorm3d(channels).to(inputs.device), slope, bias, *residual)
+
+    return [partial(norm, 2, 0), partial(norm, widest, 1), partial(norm, widest, 2)]
+
+
+def _lose(inputs: _Inputs) -> Tensor:
+    from speedproof_accelerate.kernels.dice_ce_loss import dice_ce_loss
+
+    return dice_ce_loss(inputs.volume(2), (inputs.volume(1) > 0.5).byte(), 1e-5, 1.0)
+
+
+def _update(inputs: _Inputs, scaled: bool) -> Tensor:
+    from speedproof_accelerate.kernels.fused_adam import FusedAdam
+
+    copies = WeightCopies(nn.Conv3d(1, 1, 3, device=inputs.device), inputs.kind)
+    for pair in copies.pair_weights():
+        pair.leaf.grad = torch.zeros_like(pair.leaf)
+    optimizer = FusedAdam(copies, 1e-3, (0.9, 0.999))
+    if scaled:
+        optimizer.find_overflow(torch.zeros((), device=inputs.device))
+    optimizer.step()
+    return copies.like.detach()
+
+
+def _crop(kind: torch.dtype, device: torch.device) -> Tensor:
+    from speedproof_accelerate.kernels.random_crop import CROPS
+
+    image = torch.rand((8, 8, 8), device=device).half()
+    resident = ResidentVolumes([Volume(image, (image > 0.5).byte())], (8, 8, 8), CROPS)
+    return next(iter(PatchLoader(resident, 1, 1, kind)))["image"]
 
 
 def _list_kernels(tasks: list[Task], device: torch.device) -> list[Callable[[], object]]:

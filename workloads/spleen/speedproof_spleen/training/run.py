@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -23,6 +24,7 @@ from speedproof.api import (
     Ending,
     Mode,
     Ranges,
+    Rates,
     Recorder,
     Run,
     RunOutcome,
@@ -151,10 +153,9 @@ def run_training(
     parts = checkpoints.list_parts(observer)
     if ranks.several:
         outcome, reason = _agree_on_ending(folder, Ending(rank=ranks.rank, outcome=outcome, reason=reason, ended_s=time.time()))
-    probed = outcome == "completed" and request.mode == "timed" and ranks.leads
-    rates = measure_rates(device) if probed else None
-    if probed and variant.precision == "fp16":
-        warnings += [warning for warning in [slow_autocast_warning(device)] if warning]
+    rates = None
+    if outcome == "completed" and request.mode == "timed" and ranks.leads:
+        rates = _probe_device(variant, device, warnings)
     run = Run(
         run=folder.name,
         case=config.workload_name,
@@ -185,9 +186,7 @@ def run_training(
         process_s=process_s,
         work=count_work(training.case.network(), training.case.patch_size(), training.patches_per_epoch) if rates else None,
         rates=rates,
-        best_quality=observer.best.quality if observer.best else None,
-        best_quality_epoch=observer.best.epoch if observer.best else None,
-        best_quality_s=observer.best.at_s if observer.best else None,
+        **_describe_best(observer),
         continued=parts[1:],
         outcome=outcome,
         reason=reason,
@@ -199,6 +198,21 @@ def run_training(
         raise TrainingError(f"{folder.name}: {outcome.replace('_', ' ')}: {reason}; see {own_folder / LOG_FILE}")
     checkpoints.remove()
     return run
+
+
+def _probe_device(variant: SpleenVariant, device: torch.device, warnings: list[str]) -> Rates | None:
+    """Return the device's rates; a slow convolution under autocast is added to the warnings."""
+    rates = measure_rates(device)
+    warning = slow_autocast_warning(device) if variant.precision == "fp16" else None
+    warnings += [warning] if warning else []
+    return rates
+
+
+def _describe_best(observer: Observer) -> dict[str, Any]:
+    """Return the record's values of the best quality; without a validation, they are None."""
+    best = observer.best
+    found = (None, None, None) if best is None else (best.quality, best.epoch, best.at_s)
+    return dict(zip(("best_quality", "best_quality_epoch", "best_quality_s"), found, strict=True))
 
 
 def build_training(
