@@ -41,7 +41,6 @@ class QualityDifference:
 
     @property
     def centre(self) -> float:
-        """Return the mean difference."""
         return self.faster - self.slower
 
     @property
