@@ -372,5 +372,4 @@ class Config(Model):
         return max(self.completed_variants[name].nodes for name in self.measurement.all_variants())
 
     def experiments(self) -> list[str]:
-        """Return the experiments' names."""
         return [f"experiment-{number}" for number in range(1, self.measurement.experiments + 1)]

@@ -79,7 +79,6 @@ def _shorten(bound: Any) -> Any:
 
 
 def describe_given(problem: ErrorDetails) -> str:
-    """Return the value that was given, in brackets."""
     return f" (given: {problem['input']!r:.60})"
 
 

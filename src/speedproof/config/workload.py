@@ -106,7 +106,6 @@ class Workload:
 
     @property
     def claims(self) -> Path:
-        """Return the file of the documented numbers."""
         return self.folder / self.declared.claims
 
     @property

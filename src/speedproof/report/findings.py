@@ -20,6 +20,7 @@ from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, Summary
 from speedproof.stats.comparability import differing_conditions
 from speedproof.stats.metrics import METRICS, counts_warm_up
 from speedproof.stats.order_profit import LEAST_ROUNDS
+from speedproof.stats.stopping_rules import STOPPING_RULES
 from speedproof.util.numbers import format_count, format_range, format_ratio, format_value
 
 _MOST_NAMED = 4  # runs in a sentence
@@ -57,20 +58,13 @@ def describe_prepared(comparison: Comparison) -> list[str]:
 
 def describe_stopping(comparison: Comparison) -> list[str]:
     """Return one sentence for each experiment whose rounds went on until its variants were decided: why they ended."""
-    why = {
-        "decided": "then they were",
-        "budget": "not all were, and another round would have gone beyond the budget",
-        "longest": "not all were, and no more were planned",
-        "closed": "the experiment was interrupted and closed",
-        "futile": "those that were left would hardly have decided the rest",
-    }
     sentences = []
     for row in comparison.stopped:
         budget = "" if row.budget_min is None else f", in a budget of {format_value(row.budget_min, 'min')}"
         sentences.append(
             f"{row.experiment} was to go on until all compared variants are decided: {row.rounds} of at most {row.most} "
-            f"timed rounds ran{budget}; {why[row.reason]}. Its intervals are wider than Student's, so that they hold whenever "
-            f"one stops.{_describe_saved(row, comparison.equivalence_margin)}"
+            f"timed rounds ran{budget}; {STOPPING_RULES[row.reason].report}. Its intervals are wider than Student's, so that "
+            f"they hold whenever one stops.{_describe_saved(row, comparison.equivalence_margin)}"
         )
     return sentences
 

@@ -22,7 +22,6 @@ class Claim(BaseModel):
 
     @property
     def text(self) -> str:
-        """Return it in short."""
         return f"{'≤' if self.low is None else '≥'} {self.value:g}×"
 
     def judge(self, low: float, high: float) -> Literal["claim holds", "claim fails", "inconclusive"]:

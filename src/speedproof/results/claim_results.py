@@ -1,10 +1,10 @@
 """Documented numbers beside the measured ones, as a comparison holds them."""
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
-from speedproof.results.comparison_rows import Needed, Origin, Scope, StrictRow
+from speedproof.results.comparison_rows import Needed, Origin, Scope, SparseRow, StrictRow
 from speedproof.results.run_record import Mode
 from speedproof.util.numbers import Unit
 
@@ -23,8 +23,10 @@ class DocumentedRatio(StrictRow):
     high: float | None
 
 
-class ClaimResult(StrictRow):
+class ClaimResult(SparseRow):
     """A documented number beside the measured one."""
+
+    _UNSAID = ("subject", "date", "runs_beside")
 
     id: str
     text: str
@@ -50,11 +52,3 @@ class ClaimResult(StrictRow):
     )
     reason: str
     origin: Origin | None
-
-    @model_serializer(mode="wrap")
-    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        plain: dict[str, Any] = serialize(self)
-        for name in ("subject", "date", "runs_beside"):
-            if not getattr(self, name):  # as in comparisons that were written before there was this field
-                plain.pop(name, None)
-        return plain

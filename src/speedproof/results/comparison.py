@@ -1,12 +1,12 @@
 """`comparison.json`: what the experiments say together. Every number carries where it comes from."""
 
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from speedproof.results.claim_results import ClaimResult
-from speedproof.results.comparison_rows import EstimateRow, Needed, Origin, Outcome, SampledRow, StrictRow
+from speedproof.results.comparison_rows import EstimateRow, Needed, Origin, Outcome, SampledRow, SparseRow, StrictRow
 from speedproof.results.experiment import StopReason
 from speedproof.results.files import read_record
 from speedproof.results.names import RelativePath
@@ -56,8 +56,10 @@ class Overhead(SampledRow):
     origin: Origin
 
 
-class QualityCheck(StrictRow):
+class QualityCheck(SparseRow):
     """Whether the faster of two variants learns as well as the other, by the rule that was fixed beforehand."""
+
+    _UNSAID = ("seeds", "constant")
 
     outcome: QualityOutcome
     reference_quality: float | None = Field(description="Mean over seeds of the runs' best quality")
@@ -73,29 +75,16 @@ class QualityCheck(StrictRow):
     reason: str
     origin: Origin
 
-    @model_serializer(mode="wrap")
-    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        plain: dict[str, Any] = serialize(self)
-        for name in ("seeds", "constant"):
-            if not getattr(self, name):  # as in comparisons that were written before there was this field
-                del plain[name]
-        return plain
 
-
-class WorkCheck(StrictRow):
+class WorkCheck(SparseRow):
     """Whether two variants do the same work in a training epoch."""
+
+    _UNSAID = ("epochs",)
 
     outcome: Literal["equal", "unequal", "unknown"]
     reason: str
     epochs: list[int] = Field([], description="Of the reference's runs and of the candidate's; not there if they are as many")
     origin: Origin
-
-    @model_serializer(mode="wrap")
-    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        plain: dict[str, Any] = serialize(self)
-        if not self.epochs:  # as in comparisons that were written before there was this field
-            del plain["epochs"]
-        return plain
 
 
 class PrintedDigits(StrictRow):
@@ -112,6 +101,8 @@ class Ratio(EstimateRow):
 
     Above 1 the candidate is better in a time. In a rate the two are exchanged, so that above 1 the second variant is better.
     """
+
+    _UNSAID = ("runs_beside", "printed", "observed", "objections", "comparisons")
 
     reference: str
     candidate: str
@@ -130,8 +121,6 @@ class Ratio(EstimateRow):
     )
     objections: list[Objection] = Field([], description="What speaks against it; not there if nothing does")
     origin: Origin
-
-    _UNSAID: ClassVar[tuple[str, ...]] = ("runs_beside", "printed", "observed", "objections", "comparisons")
 
     @property
     def contested(self) -> bool:
@@ -337,8 +326,10 @@ class Throttled(StrictRow):
     origin: Origin
 
 
-class Comparison(StrictRow):
+class Comparison(SparseRow):
     """`comparison.json`."""
+
+    _UNSAID = ("trust_reported", "of_proof")
 
     schema_version: Literal[6] = 6
     experiments: list[str]
@@ -375,17 +366,7 @@ class Comparison(StrictRow):
     seal: str | None = Field(None, description="Digest of all other fields; versions before have none")
 
     def title_of(self, metric: str) -> str:
-        """Return what a metric is called."""
         return self.metrics[metric].title
-
-    @model_serializer(mode="wrap")
-    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        plain: dict[str, Any] = serialize(self)
-        if self.trust_reported is None:  # as in comparisons that were written before there was this field
-            plain.pop("trust_reported", None)
-        if not self.of_proof:
-            plain.pop("of_proof", None)
-        return plain
 
     @model_validator(mode="after")
     def _every_metric_has_a_note(self) -> "Comparison":
@@ -396,5 +377,4 @@ class Comparison(StrictRow):
 
 
 def read_comparison(path: Path) -> Comparison:
-    """Read a `comparison.json`."""
     return read_record(path, Comparison)

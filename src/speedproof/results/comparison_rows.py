@@ -16,6 +16,20 @@ class StrictRow(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class SparseRow(StrictRow):
+    """One that leaves out fields without a value, as comparisons did that were written before there were these fields."""
+
+    _UNSAID: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = serialize(self)
+        for name in self._UNSAID:
+            if getattr(self, name) == type(self).model_fields[name].default:
+                plain.pop(name, None)
+        return plain
+
+
 class Origin(StrictRow):
     """Where a number comes from: the files, relative to the results folder, and what was computed of them."""
 
@@ -23,8 +37,10 @@ class Origin(StrictRow):
     expression: str
 
 
-class SampledRow(StrictRow):
+class SampledRow(SparseRow):
     """A number, and of how many machines it is."""
+
+    _UNSAID: ClassVar[tuple[str, ...]] = ("runs_beside",)
 
     scope: Scope = Field(description="here: holds on the experiment's own machine; model: for this model of GPU")
     experiment: str | None = Field(description="The experiment that it is of; null of several")
@@ -32,16 +48,6 @@ class SampledRow(StrictRow):
     runs_beside: int = Field(
         0, ge=0, description="Of its runs, those beside which another experiment measured on the machine; not there if none"
     )
-
-    @model_serializer(mode="wrap")
-    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        plain: dict[str, Any] = serialize(self)
-        for name in self._UNSAID:  # as in comparisons that were written before there was this field
-            if getattr(self, name) == type(self).model_fields[name].default:
-                plain.pop(name, None)
-        return plain
-
-    _UNSAID: ClassVar[tuple[str, ...]] = ("runs_beside",)
 
 
 class EstimateRow(SampledRow):

@@ -52,7 +52,6 @@ class Diagnosis(BaseModel):
     seal: str | None = None  # see records.files.write_sealed
 
     def select(self, state: FindingState) -> list[Finding]:
-        """Return the findings of one state."""
         return [finding for finding in self.findings if finding.state == state]
 
 

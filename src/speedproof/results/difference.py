@@ -60,5 +60,4 @@ class Difference(_Row):
 
 
 def read_difference(folder: Path) -> Difference:
-    """Read the `difference.json` of a pair of traces."""
     return read_record(folder / DIFFERENCE_FILE, Difference)

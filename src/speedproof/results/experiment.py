@@ -195,7 +195,6 @@ def experiment_file(folder: Path) -> Path:
 
 
 def read_experiment(folder: Path) -> Experiment:
-    """Read an experiment's `experiment.json`."""
     return read_record(experiment_file(folder), Experiment)
 
 

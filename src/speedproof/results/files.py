@@ -117,7 +117,6 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON value, or a pydantic model, in a stable, readable form."""
     write_text(path, _format_json(value))
 
 

@@ -91,12 +91,10 @@ class MeasuredRun:
 
     @property
     def folder(self) -> Path:
-        """Return the run's folder."""
         return self.results / self.relative_folder
 
     @property
     def relative_folder(self) -> Path:
-        """Return the run's folder, relative to the results folder."""
         return self.experiment_folder / RUNS_FOLDER / self.name
 
     @property

@@ -87,7 +87,6 @@ def _run_of_2(run: OlderValues) -> OlderValues:
 
 
 def _experiment_of_2(experiment: OlderValues) -> OlderValues:
-    """Convert an experiment, or its plan."""
     order = _rename_each(experiment.get("order"), _RUN_KEYS)
     return _rename(experiment | {"order": order}, _EXPERIMENT_KEYS) | {"schema_version": 3}
 
@@ -159,7 +158,6 @@ def _rename_all(value: Any, names: dict[str, str]) -> Any:
 
 
 def _rename_outcomes(value: Any, outcomes: dict[str, str]) -> Any:
-    """Rename outcomes at any depth."""
     if isinstance(value, dict):
         renamed = {key: _rename_outcomes(inner, outcomes) for key, inner in value.items()}
         return renamed | _rename_own_outcomes(renamed, outcomes)

@@ -112,5 +112,4 @@ def find_silent_ranks(run: Path) -> list[int]:
 
 
 def read_ranks_summary(folder: Path) -> RanksSummary:
-    """Read a run's `ranks.json`."""
     return read_record(folder / RANKS_FILE, RanksSummary)

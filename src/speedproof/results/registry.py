@@ -39,7 +39,6 @@ class Entry(BaseModel):
 
     @property
     def archive(self) -> str:
-        """Return the archive's file name."""
         return PurePosixPath(urlsplit(self.url).path).name
 
 

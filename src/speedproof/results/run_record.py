@@ -278,7 +278,6 @@ def without_title(techniques: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_run(folder: Path) -> Run:
-    """Read a run's `run.json`."""
     return read_record(folder / RUN_FILE, Run)
 
 

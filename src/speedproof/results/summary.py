@@ -363,5 +363,4 @@ def count_warm_up(epochs: int) -> int:
 
 
 def read_summary(folder: Path) -> Summary:
-    """Read a trace's `summary.json`."""
     return read_record(folder / SUMMARY_FILE, Summary)

@@ -190,7 +190,6 @@ def _filter_operators(ranges: pa.Table, wanted: bool) -> pa.Table:
 
 
 def read_trace_info(folder: Path) -> TraceInfo:
-    """Read a trace's `trace.json`."""
     path = folder / TRACE_FILE
     if path.exists() and not path.is_file():
         raise RecordError(path, ": no regular file; convert the trace again")

@@ -39,10 +39,11 @@ from speedproof.run.program import Request, run_program
 from speedproof.run.program_variables import passed_variables
 from speedproof.run.resume import digest_tables, expected_fingerprint, read_whole_run, remove_runs_of_another_order
 from speedproof.run.scratch import take_place, writing_apart
-from speedproof.run.stopping import STOPPED_SINCE, RunValue, Watch
+from speedproof.run.stopping import RunValue, Watch
 from speedproof.run.tampering import Manifest
 from speedproof.run.working_folder import list_fixed
 from speedproof.stats.metrics import Compared, read_compared
+from speedproof.stats.stopping_rules import STOPPING_RULES
 from speedproof.util.child_processes import STOP_GRACE_S
 from speedproof.util.environment import SCRATCH_VARIABLE, SOURCES_VARIABLE, available_cores
 from speedproof.util.errors import LostTraceError, TamperedError, TrainingError
@@ -242,7 +243,7 @@ def _tell(
     compared = read_compared(folder, run, watch.metric, kept)
     watch.add(planned, RunValue(compared.cost, compared.resolution, run.best_quality), lasted_s)
     if watch.stopped:
-        log.info("%s after %d of %d rounds", STOPPED_SINCE[watch.stopped.reason], watch.stopped.rounds, watch.stopped.most)
+        log.info("%s after %d of %d rounds", STOPPING_RULES[watch.stopped.reason].log, watch.stopped.rounds, watch.stopped.most)
     return EndedRun(folder.name, planned, run, compared, kept is not None)
 
 

@@ -4,25 +4,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
 
 from speedproof.config.model import Measurement
-from speedproof.results.experiment import LOOKS, PlannedRun, RunPlace, Stopped, StopReason, place_runs
+from speedproof.results.experiment import LOOKS, PlannedRun, RunPlace, Stopped, place_runs
 from speedproof.results.files import digest_of
 from speedproof.results.quality import Quality
 from speedproof.stats.estimates import LEAST_PAIRS, Slack, find_slack, mean_slack
 from speedproof.stats.futility import LEAST_CHANCE, Question
 from speedproof.stats.order_profit import estimate_profit, order_round
 from speedproof.stats.power import count_rounds, pool_noise
-
-# For the log.
-STOPPED_SINCE: dict[StopReason, str] = {
-    "decided": "all that was asked is decided",
-    "budget": "the budget is spent",
-    "longest": "stopped",
-    "futile": "the rounds that are left would hardly decide",
-}
-Standing = Literal["decided", "open", "futile"]
+from speedproof.stats.stopping_rules import STOPPING_RULES, RoundsSoFar, Standing
 
 
 @dataclass(frozen=True)
@@ -68,34 +59,31 @@ class Watch:
         self.stopped = self._look()
 
     def _look(self) -> Stopped | None:
-        measurement, rounds = self._measurement, len(self._rounds)
+        measurement, count = self._measurement, len(self._rounds)
         budget_min = measurement.budget_min
-        overrun = budget_min is not None and overruns(self._lasted_s, budget_min)
-        reachable = find_last_look(self._lasted_s, measurement.rounds, budget_min)
-        if rounds in LOOKS:
-            asked = [Asking(self._rounds, self._order, pair, measurement) for pair in measurement.compared()]
-            found = {one.judge(reachable) for one in asked}
-            if found <= {"decided"}:
-                return self._stop("decided")
-            if "open" not in found and reachable > rounds:
-                counts = [one.count_needed() for one in asked if one.judge(reachable) == "futile"]
-                needed = max((count for count in counts if count), default=None) if None not in counts else None
-                return self._stop("futile", reachable=reachable, needed=needed)
-        if rounds == measurement.rounds:
-            return self._stop("longest")
-        return self._stop("budget") if overrun or (rounds in LOOKS and reachable == rounds) else None
-
-    def _stop(self, reason: StopReason, reachable: int | None = None, needed: int | None = None) -> Stopped:
-        asked = self._measurement
+        last_look = find_last_look(self._lasted_s, measurement.rounds, budget_min)
+        asked = [Asking(self._rounds, self._order, pair, measurement) for pair in measurement.compared() if count in LOOKS]
+        standings = [one.judge(last_look) for one in asked]
+        rounds = RoundsSoFar(
+            count=count,
+            most=measurement.rounds,
+            last_look=last_look,
+            overruns=budget_min is not None and overruns(self._lasted_s, budget_min),
+            standings=standings if count in LOOKS else None,
+        )
+        reason = next((name for name, rule in STOPPING_RULES.items() if rule.ends(rounds)), None)
+        if reason is None:
+            return None
+        futile = [one for one, standing in zip(asked, standings, strict=True) if standing == "futile"]
         return Stopped(
-            rounds=len(self._rounds),
-            most=asked.rounds,
+            rounds=count,
+            most=measurement.rounds,
             reason=reason,
-            budget_min=asked.budget_min,
-            fixed=count_fixed(self._rounds, asked.compared(), asked.equivalence_margin, asked.comparisons),
-            reachable=reachable,
-            needed=needed,
-            asked=digest_asked(asked),
+            budget_min=budget_min,
+            fixed=count_fixed(self._rounds, measurement.compared(), measurement.equivalence_margin, measurement.comparisons),
+            reachable=last_look if reason == "futile" else None,
+            needed=_count_needed(futile) if reason == "futile" else None,
+            asked=digest_asked(measurement),
         )
 
 
@@ -192,6 +180,12 @@ class Asking:
         sign = 1.0 if rule.better == "higher" else -1.0
         regions = [(-rule.margin, math.inf), (-math.inf, -rule.margin)]
         return Question([sign * (own - others) for own, others in pairs], regions, measurement.comparisons)
+
+
+def _count_needed(futile: Sequence[Asking]) -> int | None:
+    """Return how many rounds would decide all that is open; None: more than a thousand."""
+    counts = [one.count_needed() for one in futile]
+    return None if None in counts else max((count for count in counts if count), default=None)
 
 
 def _tells_quality(pairs: Sequence[tuple[float, float]], rule: Quality) -> bool:

@@ -10,7 +10,7 @@ from speedproof.results.difference import Difference
 from speedproof.results.folder import Results
 from speedproof.stats.machines import Sample, list_samples
 from speedproof.stats.measurements import measure_level, measure_ratio
-from speedproof.stats.metrics import EPOCH
+from speedproof.stats.metrics import TRAINING_EPOCH
 from speedproof.stats.non_inferiority import median_best_quality
 from speedproof.util.text import write_setting
 
@@ -62,7 +62,7 @@ def _measure_whole(results: Results, stages: list[Stage]) -> AblationWhole | Non
     gains = [stage.centre for stage in stages[1:] if stage.centre is not None]
     if len(stages) < 2 or len(gains) < len(stages) - 1:
         return None
-    found = measure_ratio(results, stages[0].variant, stages[-1].variant, "timed", EPOCH)
+    found = measure_ratio(results, stages[0].variant, stages[-1].variant, "timed", TRAINING_EPOCH)
     if len(found) != 1:
         return None
     (whole,) = found
@@ -105,17 +105,17 @@ def _build_stage(
     results: Results, everything: Results, before: str | None, variant: str, difference: Difference | None
 ) -> Stage | None:
     """Return a stage of one sample's `results`; techniques are those of `everything`, since a stage may have no run here."""
-    level = next(iter(measure_level(results, variant, "timed", EPOCH)), None)
+    level = next(iter(measure_level(results, variant, "timed", TRAINING_EPOCH)), None)
     if level is None:
         return None
-    ratio = next(iter(measure_ratio(results, before, variant, "timed", EPOCH)), None) if before else None
+    ratio = next(iter(measure_ratio(results, before, variant, "timed", TRAINING_EPOCH)), None) if before else None
     runs = results.select(variant, "timed")
     techniques = [_techniques(everything, name) for name in (before, variant) if name]
     return Stage(
         variant=variant,
         title=level.title,
         technique=describe_change(*techniques) if before else "",
-        metric=EPOCH,
+        metric=TRAINING_EPOCH,
         level=level.centre,
         centre=ratio.centre if ratio else None,
         low=ratio.low if ratio else None,

@@ -51,7 +51,7 @@ def check_carried_over(examined: "Examined") -> list[Objection]:
     """Object if the faster variant is faster only after its first run, and that left files; name what else was carried over."""
     found = []
     lives = [_read_lives(examined, position) for position in (0, 1)]
-    faster = 1 if examined.centre >= 1 else 0
+    faster = examined.faster
     speedup = max(examined.centre, 1 / examined.centre, 1 + examined.equivalence_margin)
     for position, own in enumerate(lives):
         if own is None:
@@ -78,7 +78,7 @@ def _read_lives(examined: "Examined", position: int) -> _Lives | None:
     if len(times) < len(runs) or len(runs) < _LEAST_RUNS:
         return None
     first_s = warm_up.epoch_s if of_epochs else warm_up.process_s
-    return _Lives((examined.reference, examined.candidate)[position], warm_up, runs, first_s or 0.0, times, of_epochs)
+    return _Lives(examined.variants[position], warm_up, runs, first_s or 0.0, times, of_epochs)
 
 
 def _check_code(own: _Lives) -> list[Objection]:

@@ -112,7 +112,7 @@ def check_reported_times(examined: "Examined") -> list[Objection]:
     if not pairs:
         return []
     found = []
-    sides = (examined.reference, examined.candidate)
+    sides = examined.variants
     for variant, ordered in ((sides[0], pairs), (sides[1], [pair[::-1] for pair in pairs])):
         check = _check_rates if pairs[0][0].rates else _check_epochs
         objection = check(variant, ordered) or check_outside(examined, variant, ordered)

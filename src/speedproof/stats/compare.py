@@ -45,7 +45,7 @@ from speedproof.stats.measurements import (
     measure_overhead,
     measure_ratio,
 )
-from speedproof.stats.metrics import EPOCH, METRICS, MODES, measure_run
+from speedproof.stats.metrics import METRICS, MODES, TRAINING_EPOCH, measure_run
 from speedproof.stats.non_inferiority import count_reached, explain_unreached
 from speedproof.stats.scaling import is_weak_scaling, measure_scalings
 from speedproof.util.progress_bar import SOON_S, report_progress
@@ -95,7 +95,6 @@ def compare_experiments(results: Results | Path, claims: Path, differences: Diff
 
 
 def write_comparison(comparison: Comparison, results: Path) -> None:
-    """Write `comparison.json` into the results folder."""
     write_sealed(results / COMPARISON_FILE, comparison)
 
 
@@ -274,7 +273,7 @@ def _list_unplanned_experiments(results: Results) -> Iterator[str]:
 
 _EXPRESSION = (
     "geometric means over runs of rates; arithmetic_s: flop_per_epoch / flop_per_s; traffic_s: bytes_per_epoch / bytes_per_s; "
-    f"share: the larger of the two / measured_s, that over runs of: {METRICS[EPOCH].expression}"
+    f"share: the larger of the two / measured_s, that over runs of: {METRICS[TRAINING_EPOCH].expression}"
 )
 
 
@@ -287,7 +286,7 @@ def place_variants(results: Results) -> Iterator[RooflinePoint]:
     """
     for variant in dict.fromkeys([*results.variants, *results.ablation]):
         runs = [run for run in results.select(variant, "timed") if run.run.work and run.run.rates]
-        epochs = [epoch for run in runs if (epoch := measure_run(run, EPOCH))]
+        epochs = [epoch for run in runs if (epoch := measure_run(run, TRAINING_EPOCH))]
         if not runs or len(epochs) < len(runs):
             continue
         works = [run.run.work for run in runs if run.run.work]

@@ -7,7 +7,7 @@ from speedproof.results.comparison import ContainerCost
 from speedproof.results.experiment import Experiment
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.stats.comparability import RunPair, differing_conditions, pair_runs
-from speedproof.stats.estimates import LEAST_PAIRS, estimate_level, estimate_ratio_over_hosts, mean_slack, widen_ratio
+from speedproof.stats.estimates import LEAST_PAIRS, Estimate, estimate_level, estimate_ratio_over_hosts, mean_slack, widen_ratio
 from speedproof.stats.measurements import PairedMetric, list_origin, measure_pairs
 from speedproof.stats.metrics import METRICS
 from speedproof.stats.outcomes import judge_within_margin
@@ -37,7 +37,7 @@ def _measure_cost(results: Results, metric: str, founds: Sequence[PairedMetric])
     pairs = [experiment for found in founds for host in found.hosts for experiment in host]
     estimate = estimate_ratio_over_hosts([[experiment] for experiment in pairs])
     slack = mean_slack([[experiment] for found in founds for host in found.slacks for experiment in host])
-    interval = widen_ratio(estimate.interval, slack) if estimate.interval else None
+    interval = estimate.interval and widen_ratio(estimate.interval, slack)
     runs = [run for found in founds for run in found.runs]
     enough = len(pairs) >= LEAST_PAIRS
     outcome = judge_within_margin(interval, results.equivalence_margin) if enough and interval else "no verdict"
@@ -50,8 +50,7 @@ def _measure_cost(results: Results, metric: str, founds: Sequence[PairedMetric])
         metric=metric,
         outside=estimate_level([[below] for experiment in pairs for _, below in experiment], share=False).centre,
         centre=estimate.centre,
-        low=interval.low if interval else None,
-        high=interval.high if interval else None,
+        **Estimate(estimate.centre, interval).ends,
         pairs=len(pairs),
         scope="here",
         experiment=None,

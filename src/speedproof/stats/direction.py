@@ -9,7 +9,7 @@ from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import Objection
 from speedproof.stats.clocks import read_clocks
 from speedproof.stats.comparability import RunPair
-from speedproof.stats.estimates import LEAST_PAIRS, LowerBound, bounded_exp, estimate_mean
+from speedproof.stats.estimates import LEAST_PAIRS, LowerBound, estimate_mean
 from speedproof.stats.metrics import METRICS
 from speedproof.stats.run_values import all_epochs_s
 from speedproof.stats.sequential import repeat_interval
@@ -30,7 +30,7 @@ def check_direction(examined: "Examined") -> list[Objection]:
         return []
     if any(run.run.observed is None for pair in examined.pairs for run in pair):  # of a version that did not check
         return []
-    candidate_gains = (examined.centre > 1) == METRICS[examined.metric].lower_is_better
+    candidate_gains = examined.gains
     sign = 1.0 if candidate_gains else -1.0
     gains = {
         "all_epochs": [sign * log for log in _sum_epochs(examined.pairs)],
@@ -84,8 +84,8 @@ def _estimate(name: str, logs: Sequence[float], run: MeasuredRun) -> dict[str, f
     """Return a ratio and the ends of its interval, by the rule of all ratios of the experiment of `run`."""
     repeated, comparisons = run.until_decided, run.comparisons
     interval = repeat_interval(logs, comparisons) if repeated else estimate_mean(logs, comparisons).interval
-    ends = {f"{name}_low": bounded_exp(interval.low), f"{name}_high": bounded_exp(interval.high)} if interval else {}
-    return {name: math.exp(fmean(logs)), **ends}
+    ratio = interval and interval.exponential
+    return {name: math.exp(fmean(logs)), **({f"{name}_low": ratio.low, f"{name}_high": ratio.high} if ratio else {})}
 
 
 def _sum_epochs(pairs: Sequence[RunPair]) -> list[float]:

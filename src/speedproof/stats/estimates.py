@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import fmean, stdev
+from typing import TypedDict
 
 CONFIDENCE = 0.95
 _ONE_SIDED = 0.99  # of :class:`LowerBound`
@@ -23,8 +24,12 @@ class Interval:
     high: float
 
     def holds(self, value: float) -> bool:
-        """Return whether `value` is not ruled out."""
         return self.low <= value <= self.high
+
+    @property
+    def exponential(self) -> "Interval":
+        """Return the interval of what this one is the logarithm's of."""
+        return Interval(bounded_exp(self.low), bounded_exp(self.high))
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,18 @@ class Estimate:
 
     centre: float
     interval: Interval | None
+
+    @property
+    def ends(self) -> "Ends":
+        """Return the interval's ends as a record's row has them."""
+        return {"low": self.interval.low, "high": self.interval.high} if self.interval else {"low": None, "high": None}
+
+
+class Ends(TypedDict):
+    """The ends of an interval, if there is one."""
+
+    low: float | None
+    high: float | None
 
 
 def estimate_ratio(pairs: Sequence[Pair], comparisons: int = 1) -> Estimate:
@@ -105,7 +122,6 @@ class LowerBound:
 
 
 def list_log_ratios(pairs: Sequence[Pair]) -> list[float]:
-    """Return the logarithm of each pair's ratio."""
     return [math.log(reference / candidate) for reference, candidate in pairs]
 
 
@@ -139,8 +155,7 @@ def widen_ratio(interval: Interval, slack: Slack) -> Interval:
     """Return an interval of a ratio with the slack of its values' logarithms added."""
     if slack == (0.0, 0.0):  # none of its digits changes
         return interval
-    of_logs = widen_logs(Interval(math.log(interval.low), math.log(interval.high)), slack)
-    return Interval(bounded_exp(of_logs.low), bounded_exp(of_logs.high))
+    return widen_logs(Interval(math.log(interval.low), math.log(interval.high)), slack).exponential
 
 
 def student_quantile(degrees: float, comparisons: int = 1) -> float:
@@ -165,9 +180,7 @@ def one_sided_quantile(degrees: float, confidence: float) -> float:
 
 
 def _exponential(of_logs: Estimate) -> Estimate:
-    interval = of_logs.interval
-    ends = None if interval is None else Interval(bounded_exp(interval.low), bounded_exp(interval.high))
-    return Estimate(math.exp(of_logs.centre), ends)
+    return Estimate(math.exp(of_logs.centre), of_logs.interval and of_logs.interval.exponential)
 
 
 def bounded_exp(value: float) -> float:

@@ -24,8 +24,8 @@ _LEAST_READ = 2  # runs of either variant whose quality rests on a file: one may
 
 def check_judged(examined: "Examined") -> list[Objection]:
     """Object if the faster variant changed what the quality command reads, or leaves it work that eats the gain."""
-    faster = 1 if examined.centre >= 1 else 0
-    variant = (examined.reference, examined.candidate)[faster]
+    faster = examined.faster
+    variant = examined.variants[faster]
     own, other = ([pair[position] for pair in examined.pairs] for position in (faster, 1 - faster))
     if min(len(own), len(other)) < _LEAST_RUNS:
         return []

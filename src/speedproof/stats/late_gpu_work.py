@@ -28,7 +28,7 @@ def check_late_gpu_work(examined: "Examined") -> list[Objection]:
     if metric.printed != "epoch":
         return []
     overhangs = [_find_overhang(runs) for runs in examined.profiled]
-    fast = 1 if examined.centre >= 1 else 0
+    fast = examined.faster
     own, other = overhangs[fast], overhangs[1 - fast]
     if own is None or other is None:
         return []
@@ -37,7 +37,7 @@ def check_late_gpu_work(examined: "Examined") -> list[Objection]:
     if excess_s <= _OVERHANG_FROM * epochs_s[fast]:
         return []
     blocks = excess_s > _EATS_FROM * (epochs_s[1 - fast] - epochs_s[fast])
-    whose = (examined.reference, examined.candidate)[fast]
+    whose = examined.variants[fast]
     values = {"overhang_s": own, "other_overhang_s": other}
     return [Objection(kind="gpu still busy", variant=whose, blocks=blocks, values=values)]
 

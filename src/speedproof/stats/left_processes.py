@@ -21,7 +21,7 @@ def check_left_processes(examined: "Examined") -> list[Objection]:
     What both leave, such as a logger, favours neither.
     """
     sides = [[run.run.observed or Observations() for run in runs] for runs in zip(*examined.pairs, strict=True)]
-    names = (examined.reference, examined.candidate)
+    names = examined.variants
     found = []
     for variant, own, other in zip(names, sides, reversed(sides), strict=True):
         left, others_left = (max(run.left_processes for run in runs) for runs in (own, other))

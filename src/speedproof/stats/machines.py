@@ -46,7 +46,6 @@ class Sample:
 
     @property
     def experiments(self) -> set[str]:
-        """Return the names of all experiments."""
         return {experiment for host in self.hosts for experiment in host}
 
 

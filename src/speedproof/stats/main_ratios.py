@@ -9,7 +9,7 @@ from typing import Literal
 from speedproof.results.claim_results import ClaimResult, DocumentedRatio
 from speedproof.results.comparison import Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
 from speedproof.stats.estimates import LEAST_PAIRS
-from speedproof.stats.metrics import EPOCH, METRICS, list_headlines
+from speedproof.stats.metrics import METRICS, TRAINING_EPOCH, list_headlines
 
 MainRow = Ratio | ContainerCost | Scaling | NoiseFloor
 State = Literal["shown", "equivalent", "inconclusive", "withheld", "contested", "no verdict", "one pair"]
@@ -102,7 +102,7 @@ def find_main_ratios(comparison: Comparison, most: int = _MOST) -> list[MainRati
         for one in found
         if isinstance(one.row, Ratio)
     ]
-    found += _group(cost for cost in comparison.container if cost.metric == EPOCH)
+    found += _group(cost for cost in comparison.container if cost.metric == TRAINING_EPOCH)
     if not found:
         found = _group(comparison.scaling)
     return sorted(found, key=_rank)[:most]

@@ -19,7 +19,6 @@ from speedproof.stats.estimates import (
     Interval,
     Pair,
     Slack,
-    bounded_exp,
     estimate_level,
     estimate_ratio,
     estimate_ratio_over_hosts,
@@ -30,7 +29,7 @@ from speedproof.stats.estimates import (
     widen_ratio,
 )
 from speedproof.stats.machines import Sample, list_samples
-from speedproof.stats.metrics import EPOCH, METRICS, RATE, measure_run, relative_resolution
+from speedproof.stats.metrics import METRICS, RATE, TRAINING_EPOCH, measure_run, relative_resolution
 from speedproof.stats.non_inferiority import check_quality
 from speedproof.stats.outcomes import count_needed, judge_within_margin
 from speedproof.stats.ratio_checks import Examined, find_objections
@@ -80,8 +79,7 @@ def _describe_level(sample: Sample, runs: Sequence[MeasuredRun], metric: str, ta
         target=target,
         values=[value for host in hosts for value in host],
         centre=level.centre,
-        low=level.interval.low if level.interval else None,
-        high=level.interval.high if level.interval else None,
+        **level.ends,
         **sample.stated,
         origin=list_origin(
             [run for own in by_host for run in own],
@@ -124,8 +122,7 @@ def measure_noise_floor(results: Results, variant: str, metric: str) -> list[Noi
             title=found.runs[0].title,
             metric=metric,
             centre=found.estimate.centre,
-            low=found.low,
-            high=found.high,
+            **found.estimate.ends,
             pairs=len(found.ratios),
             **found.sample.stated,
             largest=max(max(ratio, 1 / ratio) for ratio in found.ratios) - 1,
@@ -152,7 +149,7 @@ def measure_overhead(results: Results, variant: str, mode: Mode) -> list[Overhea
         return []
     rule = (
         f"exponential of the mean log, over all pairs of runs of an experiment, of {mode} / timed: "
-        f"{_expression(EPOCH, None)}; of several hosts, of their experiments' means"
+        f"{_expression(TRAINING_EPOCH, None)}; of several hosts, of their experiments' means"
     )
     return [
         Overhead(
@@ -161,9 +158,9 @@ def measure_overhead(results: Results, variant: str, mode: Mode) -> list[Overhea
             mode=mode,
             ratio=found.estimate.centre,
             **found.sample.stated,
-            origin=list_origin(found.runs, EPOCH, rule),
+            origin=list_origin(found.runs, TRAINING_EPOCH, rule),
         )
-        for found in measure_pairs(pairs, EPOCH, balanced=False)
+        for found in measure_pairs(pairs, TRAINING_EPOCH, balanced=False)
     ]
 
 
@@ -181,23 +178,11 @@ class PairedMetric:
 
     @property
     def pairs(self) -> list[Pair]:
-        """Return all pairs' values."""
         return [pair for host in self.hosts for experiment in host for pair in experiment]
 
     @property
     def ratios(self) -> list[float]:
-        """Return all pairs' ratios."""
         return [above / below for above, below in self.pairs]
-
-    @property
-    def low(self) -> float | None:
-        """Return the interval's lower end, if there is an interval."""
-        return self.estimate.interval.low if self.estimate.interval else None
-
-    @property
-    def high(self) -> float | None:
-        """Return the interval's upper end, if there is an interval."""
-        return self.estimate.interval.high if self.estimate.interval else None
 
     @property
     def interval_rule(self) -> str:
@@ -275,7 +260,8 @@ def _pool(sample: Sample, hosts: Sequence[Sequence[Sequence[_MeasuredPair]]], ba
     together = design.comparisons
     estimate = estimate_ratio(values[0][0], together) if here else estimate_ratio_over_hosts(values, together)
     if design.repeated:
-        estimate = Estimate(estimate.centre, _to_ratio(design.interval_of(list_log_ratios(values[0][0]))))
+        of_logs = design.interval_of(list_log_ratios(values[0][0]))
+        estimate = Estimate(estimate.centre, of_logs and of_logs.exponential)
     exact = estimate.interval
     widened = Estimate(estimate.centre, widen_ratio(exact, mean_slack(slacks)) if exact else None)
     sample = replace(sample, runs_beside=sum(run.had_company for run in runs))
@@ -320,7 +306,7 @@ def _describe_digits(found: PairedMetric, margin: float) -> PrintedDigits | None
         return None
     exact = replace(found, estimate=Estimate(found.estimate.centre, found.exact))
     digit_s = max(2 * (run.run.resolution_s or 0.0) for run in found.runs)
-    return PrintedDigits(digit_s=digit_s, low=exact.low, high=exact.high, outcome=decide(exact, margin))
+    return PrintedDigits(digit_s=digit_s, **exact.estimate.ends, outcome=decide(exact, margin))
 
 
 def estimate_needed(found: PairedMetric, decides: Callable[[Interval], bool]) -> Needed | None:
@@ -331,8 +317,7 @@ def estimate_needed(found: PairedMetric, decides: Callable[[Interval], bool]) ->
     here = found.sample.scope == "here"
 
     def decides_logs(interval: Interval) -> bool:
-        widened = widen_logs(interval, found.slack)
-        return decides(Interval(bounded_exp(widened.low), bounded_exp(widened.high)))
+        return decides(widen_logs(interval, found.slack).exponential)
 
     together = found.design.comparisons
     if found.design.repeated:
@@ -371,8 +356,7 @@ def _build_ratio(
         metric=metric,
         target=target,
         centre=centre,
-        low=found.low,
-        high=found.high,
+        **found.estimate.ends,
         pairs=len(found.ratios),
         comparisons=found.design.comparisons,
         **found.sample.stated,
@@ -437,10 +421,6 @@ def _list_profiled(results: Results, found: PairedMetric, variant: str) -> list[
 
 def _lasted_s(run: MeasuredRun) -> float:
     return (datetime.fromisoformat(run.run.ended) - datetime.fromisoformat(run.run.started)).total_seconds()
-
-
-def _to_ratio(of_logs: Interval | None) -> Interval | None:
-    return None if of_logs is None else Interval(bounded_exp(of_logs.low), bounded_exp(of_logs.high))
 
 
 def list_origin(runs: Sequence[MeasuredRun], metric: str, expression: str) -> Origin:

@@ -39,7 +39,7 @@ Device = Literal["gpu", "cpu"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 # The metrics that other modules ask for by name; what they do with all others is in the entries.
-EPOCH, VALIDATED_EPOCH, SPREAD_EPOCH, RATE, PROCESS = (
+TRAINING_EPOCH, VALIDATED_EPOCH, SPREAD_EPOCH, RATE, PROCESS = (
     "training_epoch_s",
     "validation_epoch_s",
     "epoch_s",
@@ -85,7 +85,6 @@ class Metric:
 
     @property
     def lower_is_better(self) -> bool:
-        """Return whether a lower value is the better one."""
         return self.better == "lower"
 
     def note(self, quality: Quality) -> MetricNote:
@@ -149,7 +148,7 @@ def default_metric(epochs: bool, rates: bool = False) -> str:
     """Return what programs are compared by that report rates, epochs or neither."""
     if rates:
         return RATE
-    return EPOCH if epochs else PROCESS
+    return TRAINING_EPOCH if epochs else PROCESS
 
 
 def list_headlines() -> list[list[str]]:
@@ -198,7 +197,7 @@ _SAMPLED = (
 
 # Every metric, by name: in `comparison.json`, claims and tables in this order. To add one is to add it here.
 METRICS: dict[str, Metric] = {
-    EPOCH: Metric(
+    TRAINING_EPOCH: Metric(
         "training epoch",
         "s",
         (EPOCHS_FILE, RUN_FILE),

@@ -37,11 +37,10 @@ class QualityDifference:
     constant: tuple[bool, bool] = (
         False,
         False,
-    )  # whether every run reports one value, of several seeds: the faster, the slower
+    )  # whether all runs of the faster, the slower report one value
 
     @property
     def centre(self) -> float:
-        """Return the mean difference."""
         return self.faster - self.slower
 
     @property
@@ -69,32 +68,39 @@ def check_quality(
     """
     candidate_is_faster = (ratio >= 1) == (better == "lower")
     counted = pairs if len({pair[0].host for pair in pairs}) == 1 else leave_out_tuned(pairs, rule)
-    found = _compare_hosts(counted, design)
+    found = _compare_hosts(counted, design)  # the candidate's against the reference's
     difference = found if found is None or candidate_is_faster else found.turned
     diverging = Counter(run.title for run in diverged)
     broken = " and ".join(f"{format_count(count, 'run')} of {title}" for title, count in diverging.items())
     outcome, reason = judge_quality(difference, rule, broken)
-    names = [pairs[0][place].run.variant for place in (0, 1)]
-    kind = f"{'joint ' if design.comparisons > 1 else ''}{'repeated' if design.repeated else 't'}"
-    # `found` is of the candidate against the reference.
     return QualityCheck(
         outcome=outcome,
         reference_quality=found.slower if found else None,
         candidate_quality=found.faster if found else None,
         difference=difference.centre if difference else None,
-        low=difference.interval.low if difference and difference.interval else None,
-        high=difference.interval.high if difference and difference.interval else None,
+        **_list_ends(difference),
         seeds=difference.seeds if difference and difference.seeds < LEAST_SEEDS else None,
         constant=_name_constant(found) if found else [],
         diverged=broken,
         reason=reason,
-        origin=Origin(
-            files=[pair[place].file(RUN_FILE) for place in (0, 1) for pair in counted],
-            expression=(
-                f"means over seeds of best_quality, of {names[0]} and of {names[1]}; low and high: 95 % {kind} interval of the "
-                "faster variant's less the other's, paired by seed; of several machines, of each one's mean, without the seeds "
-                "on which settings were chosen"
-            ),
+        origin=_describe_origin(counted, design),
+    )
+
+
+def _list_ends(difference: QualityDifference | None) -> dict[str, float | None]:
+    interval = difference.interval if difference else None
+    return {"low": interval.low if interval else None, "high": interval.high if interval else None}
+
+
+def _describe_origin(pairs: Sequence[RunPair], design: Design) -> Origin:
+    names = [pairs[0][place].run.variant for place in (0, 1)]
+    kind = f"{'joint ' if design.comparisons > 1 else ''}{'repeated' if design.repeated else 't'}"
+    return Origin(
+        files=[pair[place].file(RUN_FILE) for place in (0, 1) for pair in pairs],
+        expression=(
+            f"means over seeds of best_quality, of {names[0]} and of {names[1]}; low and high: 95 % {kind} interval of the "
+            "faster variant's less the other's, paired by seed; of several machines, of each one's mean, without the seeds "
+            "on which settings were chosen"
         ),
     )
 
@@ -130,8 +136,8 @@ def check_variant(check: QualityCheck, rule: Quality, variant: Literal["referenc
     constant = (variant in check.constant, len(check.constant) > (variant in check.constant))
     difference = QualityDifference(own, other, interval, check.seeds or LEAST_SEEDS, constant)
     outcome, reason = judge_quality(difference, rule, check.diverged)
-    ends = {} if interval is None else {"low": interval.low, "high": interval.high}
-    return check.model_copy(update={"outcome": outcome, "reason": reason, "difference": -check.difference, **ends})
+    changed = {"outcome": outcome, "reason": reason, "difference": -check.difference, **_list_ends(difference)}
+    return check.model_copy(update=changed)
 
 
 def _compare_hosts(pairs: Sequence[RunPair], design: Design) -> QualityDifference | None:

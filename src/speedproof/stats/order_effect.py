@@ -12,7 +12,6 @@ import numpy as np
 
 from speedproof.results.objections import Objection
 from speedproof.stats.estimates import bounded_exp, one_sided_quantile
-from speedproof.stats.metrics import METRICS
 from speedproof.stats.order_profit import LEAST_ROUNDS, estimate_profit, order_round
 
 if TYPE_CHECKING:
@@ -34,9 +33,9 @@ def _check_profit(examined: "Examined") -> list[Objection]:
         return []
     sign = 1.0 if examined.centre > 1 else -1.0
     gains = [sign * math.log(reference / candidate) for reference, candidate in examined.values]
-    names = (examined.reference, examined.candidate)
+    names = examined.variants
     places = [(one.place, other.place) for one, other in examined.pairs]
-    if (examined.centre > 1) == METRICS[examined.metric].lower_is_better:  # the candidate is the better one
+    if examined.gains:
         names, places = names[::-1], [pair[::-1] for pair in places]
     profit = estimate_profit([order_round(names, *of_round) for of_round in zip(places, gains, strict=True)])
     if profit is None or not profit.significant:
@@ -48,7 +47,7 @@ def _check_profit(examined: "Examined") -> list[Objection]:
 def _check_trend(examined: "Examined") -> list[Objection]:
     """Name the variants whose values rise or fall from the first round to the last by more than two equal variants differ."""
     changes = {}
-    for variant, values in zip((examined.reference, examined.candidate), zip(*examined.values, strict=True), strict=True):
+    for variant, values in zip(examined.variants, zip(*examined.values, strict=True), strict=True):
         change = find_trend([math.log(value) for value in values])
         if abs(change) > math.log1p(examined.equivalence_margin):
             changes[variant] = change

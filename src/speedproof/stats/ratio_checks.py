@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from speedproof.results.asked import Claim
 from speedproof.results.comparison_rows import Outcome
@@ -43,6 +44,20 @@ class Examined:
     profiled: tuple[Sequence[MeasuredRun], Sequence[MeasuredRun]] = ((), ())
     claim: Claim | None = None  # what is claimed of it
     trusted: bool = False  # whether the user has a reason to trust reported times
+
+    @property
+    def variants(self) -> tuple[str, str]:
+        return self.reference, self.candidate
+
+    @property
+    def faster(self) -> Literal[0, 1]:
+        """Return the place of the variant whose values are the smaller ones: of a time the faster one."""
+        return 1 if self.centre >= 1 else 0
+
+    @property
+    def gains(self) -> bool:
+        """Return whether the candidate is the better one by the metric."""
+        return (self.centre > 1) == METRICS[self.metric].lower_is_better
 
     @property
     def favoured(self) -> str | None:

@@ -9,11 +9,11 @@ from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, TITLE
 from speedproof.stats.comparability import RunPair, count_samples, differing_conditions, pair_runs
 from speedproof.stats.measurements import measure_pairs
-from speedproof.stats.metrics import EPOCH, METRICS, measure_run
+from speedproof.stats.metrics import METRICS, TRAINING_EPOCH, measure_run
 
 _RULE = (
     "exponential of the mean log of: samples a second and rank of the larger variant / that of the smaller, samples of an "
-    f"epoch over its time, the {METRICS[EPOCH].expression}"
+    f"epoch over its time, the {METRICS[TRAINING_EPOCH].expression}"
 )
 
 
@@ -56,8 +56,7 @@ def _measure_scaling(results: Results, smaller: str, larger: str) -> list[Scalin
             smaller_ranks=pairs[0][0].run.ranks,
             larger_ranks=pairs[0][1].run.ranks,
             efficiency=own.estimate.centre,
-            low=own.low,
-            high=own.high,
+            **own.estimate.ends,
             pairs=len(own.pairs),
             **own.sample.stated,
             origin=Origin(
@@ -90,5 +89,5 @@ def _samples_a_rank(run: MeasuredRun) -> float | None:
 
 def _rate(run: MeasuredRun) -> float:
     """Return how many samples a second each rank trains on; 0 where no epoch was finished."""
-    samples, epoch_s = _samples_a_rank(run), measure_run(run, EPOCH)
+    samples, epoch_s = _samples_a_rank(run), measure_run(run, TRAINING_EPOCH)
     return samples / epoch_s if samples and epoch_s else 0.0

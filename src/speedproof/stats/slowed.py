@@ -27,7 +27,7 @@ def check_slowed(examined: "Examined") -> list[Objection]:
         return []
     slower = 0 if median(times_s[0]) > median(times_s[1]) else 1
     warm_ups = [find_warm_up(examined.pairs, position) for position in (0, 1)]
-    variants = (examined.reference, examined.candidate)
+    variants = examined.variants
     return [
         *_check_slower(variants[slower], warm_ups[slower], times_s, slower, before_s[1 - slower], of_epochs),
         *_check_faster(variants[1 - slower], warm_ups, times_s, 1 - slower, of_epochs),

@@ -24,5 +24,5 @@ def check_spoilt(examined: "Examined") -> list[Objection]:
     written = [*warm_up.changed, *(name for seen in runs if seen is not None for name in seen.changed)]
     kinds = {kind for name in written for kind in list_kinds_of(name)}
     names = [name for name in warm_up.spoilt if kinds.isdisjoint(list_kinds_of(name))]
-    variant = (examined.reference, examined.candidate)[slower]
+    variant = examined.variants[slower]
     return [Objection(kind="spoilt", variant=variant, blocks=True, names=names)] if names else []

@@ -25,7 +25,7 @@ def check_unobserved(examined: "Examined") -> list[Objection]:
     pairs = pair_clocks(examined)
     if not pairs:
         return []
-    sides = (examined.reference, examined.candidate)
+    sides = examined.variants
     causes = [_name_cause([pair[side] for pair in pairs]) for side in (0, 1)]
     if causes[0] and causes[0] == causes[1]:
         return [Objection(kind="unobserved", blocks=False, names=[causes[0]])]

@@ -11,7 +11,7 @@ from speedproof.results.objections import Objection
 from speedproof.results.observations import WarmUpObserved
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import Interval
-from speedproof.stats.metrics import EPOCH, SPREAD_EPOCH
+from speedproof.stats.metrics import SPREAD_EPOCH, TRAINING_EPOCH
 from speedproof.stats.run_values import training_epoch_s, warm_up_epochs
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _SPREADS = 3  # of the timed runs, the longest less the shortest: a busy machine
 # compiled, so that it has to lose nearly all; of several epochs the shortest compiles nothing.
 _LOST_OF_EPOCHS, _LOST_OF_PROCESS = 0.5, 0.9
 _MOST_SLOWDOWN = 2.0  # by the machine, that the reference's warm-up can show
-_EPOCHS = (EPOCH, SPREAD_EPOCH)
+_EPOCHS = (TRAINING_EPOCH, SPREAD_EPOCH)
 # One honest watched run in a hundred lies outside; machines do what no t distribution does, so that 10 % always lie inside.
 _PREDICTED, _LEAST_WIDTH = 0.99, 1.1
 _LEAST_RUNS = 4
@@ -80,7 +80,7 @@ def check_slower_later(examined: "Examined") -> list[Objection]:
         return []
     what = "epoch" if of_epochs else "process"
     values = {f"warm_up_{what}_s": before_s[slower] or 0.0, f"timed_{what}_s": median(times_s[slower])}
-    variant = (examined.reference, examined.candidate)[slower]
+    variant = examined.variants[slower]
     return [Objection(kind="warm-up differs", variant=variant, blocks=True, values=values)]
 
 
@@ -124,7 +124,7 @@ def check_watched(examined: "Examined") -> list[Objection]:
     # A machine that got busier or quieter since then shows in the other variant, too.
     shifts = [abs(math.log(one) - fmean(map(math.log, blind_s))) for one, blind_s in zip(watched_s, times, strict=True)]
     gain_s, found = median(times[0]) - median(times[1]), []
-    for position, variant in enumerate((examined.reference, examined.candidate)):
+    for position, variant in enumerate(examined.variants):
         one, predicted = watched_s[position], predict_run(times[position], shifts[1 - position])
         outside, missing_s = not predicted.holds(one), one - median(times[position])
         found.append(
