@@ -16,9 +16,10 @@ from speedproof.config.job_resources import ImageAddress, JobResources, Resource
 from speedproof.config.model import Caches, VariablePattern
 from speedproof.config.reading import FilePattern, Pattern, RangeName, Reading, ReadingSource, TimeUnit
 from speedproof.config.validation_errors import NameKey, explain_problem, key_names
+from speedproof.profilers.formats import describe_run_tracers
 from speedproof.results.asked import Asked, Claim
 from speedproof.results.experiment import LOOKS, Minutes
-from speedproof.results.names import RecorderName
+from speedproof.results.names import RunTracerName
 from speedproof.results.quality import Better
 from speedproof.run.proof.loss_names import find_loss_name
 from speedproof.util.errors import ConfigError
@@ -145,9 +146,7 @@ class ProofRequest(Model):
     device: Literal["auto", "cuda", "cpu"] = "auto"
     gpus: Positive = Field(1, le=1024, description="GPUs that each command uses; it starts its own ranks, as by torchrun")
     profiled: Natural = Field(0, le=100, description="Runs of each command under a profiler, which say why")
-    profiler: RecorderName = Field(
-        "nsys", description="nsys (Nsight Systems): any program; kineto (torch.profiler): a Python program with torch"
-    )
+    profiler: RunTracerName = Field("nsys", description=describe_run_tracers())
     sources: list[str] = Field([], description="Files and folders besides that decide, too: where edited, all is repeated")
     workdir: Literal["copy", "commit", "here"] = Field(
         "copy",
