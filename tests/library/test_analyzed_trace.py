@@ -6,8 +6,8 @@ import sys
 import pytest
 
 import speedproof
-from speedproof.trace.diff import compare_traces
 from tests.library.conftest import export_epochs
+from tests.trace.readings import compare_traces
 
 
 def test_a_trace_has_tables_with_units_in_their_columns(place):

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,17 @@ import pytest
 import speedproof
 from speedproof.profilers.convert import is_input, list_inputs
 from speedproof.profilers.event_tables import repeat_name, write_events
-from speedproof.profilers.formats import FORMATS, describe_foreign, describe_inputs, find_format, find_profiler
+from speedproof.profilers.formats import (
+    FORMATS,
+    RUN_TRACERS,
+    describe_foreign,
+    describe_inputs,
+    describe_run_tracers,
+    find_format,
+    find_profiler,
+)
 from speedproof.profilers.trace_format import Profiler, TraceFormat, read_head
+from speedproof.results.names import RunTracerName
 from speedproof.results.trace_tables import TraceInfo
 from speedproof.util.errors import SpeedproofError
 from tests.workflow.checkout import ROOT
@@ -114,3 +124,10 @@ def test_a_profiler_that_is_not_known_here_is_called_by_its_name():
 def test_the_documents_name_every_suffix():
     text = (ROOT / "docs/analysis.md").read_text()
     assert [suffix for one in FORMATS for suffix in one.suffixes if f"`{suffix}`" not in text] == []
+
+
+def test_what_can_trace_a_run_has_an_entry():
+    assert tuple(RUN_TRACERS) == get_args(RunTracerName)
+    assert describe_run_tracers() == (
+        "nsys (Nsight Systems): any program; kineto (torch.profiler): a Python program with torch"
+    )

@@ -1,6 +1,9 @@
-"""What a summary says, in the units of the handmade traces: by name, in microseconds."""
+"""What a summary says, in the units of the handmade traces: by name, in microseconds; and what differs between two."""
 
 from collections import Counter
+
+from speedproof.trace.diff import analyze_pair, compare_summaries
+from speedproof.trace.summarize import analyze_trace
 
 
 def us(seconds):
@@ -21,3 +24,7 @@ def account_of(summary):
     for share in summary.account:
         sums[share.part, share.kind, share.name] += share.total_ns / 1000
     return sums
+
+
+def compare_traces(a, b, samples=None):
+    return compare_summaries(*analyze_pair(a, b, analyze_trace), (str(a), str(b)), samples)

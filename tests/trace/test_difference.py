@@ -1,10 +1,11 @@
 import pytest
 
 from speedproof.results.difference import read_difference
-from speedproof.trace.diff import analyze_pair, compare_summaries, compare_traces, write_difference
+from speedproof.trace.diff import analyze_pair, compare_summaries, write_difference
 from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import RecordError
 from tests.trace.handmade import MAIN, TraceBuilder, two_epochs
+from tests.trace.readings import compare_traces
 
 
 def us(seconds):

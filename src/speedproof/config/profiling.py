@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from speedproof.config.base import Model, Positive, expand_home
-from speedproof.results.names import RecorderName
+from speedproof.results.names import RunTracerName
 
 CUDA_PROFILER_API = "cudaProfilerApi"
 
@@ -14,7 +14,7 @@ CUDA_PROFILER_API = "cudaProfilerApi"
 class Profiling(Model):
     """How profiled runs are traced."""
 
-    backend: Literal["auto", RecorderName] = Field("auto", description="auto: nsys where it is on PATH and works, else kineto")
+    backend: Literal["auto", RunTracerName] = Field("auto", description="auto: nsys where it is on PATH and works, else kineto")
     nsys: Annotated[str, BeforeValidator(expand_home), Field(min_length=1)] = Field("nsys", description="The nsys program")
     trace: list[Literal["cuda", "nvtx", "osrt", "cudnn", "cublas"]] = Field(
         ["cuda", "nvtx"], description="What nsys traces; osrt makes reports of gigabytes where many threads start"

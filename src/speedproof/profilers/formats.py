@@ -2,21 +2,38 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from speedproof.profilers.nsys_formats import NSYS, NSYS_EXPORT, NSYS_REPORT
-from speedproof.profilers.torch_format import TORCH_TRACE
-from speedproof.profilers.trace_format import Profiler, TraceFormat
+from speedproof.profilers.nsys_formats import NSYS, NSYS_EXPORT, NSYS_REPORT, NSYS_TRACER
+from speedproof.profilers.torch_format import TORCH_TRACE, TORCH_TRACER
+from speedproof.profilers.trace_format import Profiler, RunTracer, TraceFormat
 from speedproof.util.errors import RecordError
+
+if TYPE_CHECKING:
+    from speedproof.results.names import RunTracerName
+    from speedproof.results.run_record import Backend
 
 # In the order in which help names them. Of one profiler's files that differ in their suffix alone, a later one is made of an
 # earlier one, and stands for it.
 FORMATS: list[TraceFormat] = [NSYS_REPORT, NSYS_EXPORT, TORCH_TRACE]
+# What can trace runs; `auto` takes the first that works.
+RUN_TRACERS: dict["RunTracerName", RunTracer] = {"nsys": NSYS_TRACER, "kineto": TORCH_TRACER}
 
 
 def describe_inputs() -> str:
     """Return what can be converted, for help and errors."""
     *others, last = (one.described for one in FORMATS)
     return f"{', '.join(others)}, or {last}"
+
+
+def describe_run_tracers() -> str:
+    """Return what can trace a run, and of which programs, for help."""
+    return "; ".join(f"{one.described}: {one.suits}" for one in RUN_TRACERS.values())
+
+
+def find_run_tracer(name: "Backend") -> RunTracer | None:
+    """Return what traced a run, by the name that its record has; None: nothing did."""
+    return None if name == "none" else RUN_TRACERS[name]
 
 
 def find_format(path: Path) -> TraceFormat | None:

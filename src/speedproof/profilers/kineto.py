@@ -10,7 +10,7 @@ import os
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from itertools import count
@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from speedproof.profilers.event_tables import Integers, write_events
 from speedproof.profilers.ranges import RecordedRange
+from speedproof.profilers.torch_format import KINETO
 from speedproof.profilers.torch_hook import EXPORT_SUFFIX
 from speedproof.results.trace_tables import TABLES, TraceInfo
 from speedproof.util.errors import ProfilingError
@@ -69,6 +70,22 @@ class ClockMark:
         self.width_ns = inside_ns - before_ns
 
 
+class _Events:
+    """Events by the table that they belong to, as columns."""
+
+    def __init__(self, tables: Iterable[str]) -> None:
+        self.columns: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in set(tables)}
+
+    def add(self, table: str, event: dict[str, Any]) -> None:
+        for column, value in _event_columns(table, event).items():
+            self.columns[table][column].append(value)
+
+    def make_tables(self, process: int) -> dict[str, pa.Table]:
+        """Return the raw tables; all events are of one process."""
+        raw = {name: _make_table(name, columns, process) for name, columns in self.columns.items()}
+        return raw | {"operators": _outermost(raw["operators"])}
+
+
 def convert_kineto(
     chrome_trace: Path,
     ranges: Sequence[RecordedRange],
@@ -84,27 +101,22 @@ def convert_kineto(
     Raises:
         ProfilingError: the events cannot be understood.
     """
-    columns: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in set(_CATEGORIES.values())}
+    events = _Events(_CATEGORIES.values())
     marked_ns: list[int] = []
     thread_names: dict[int, str] = {}
     for event in stream_events(chrome_trace):
         table = _CATEGORIES.get(event.get("cat", ""))
         if table is not None and event.get("ph") == "X":
-            for column, value in _event_columns(table, event).items():
-                columns[table][column].append(value)
+            events.add(table, event)
         elif event.get("name") == CLOCK_MARK and event.get("cat") == "user_annotation":
             marked_ns.append(_nanoseconds(event, "ts"))
         elif event.get("name") == "thread_name" and isinstance(event.get("tid"), int):
             thread_names[event["tid"]] = str(_arguments(event).get("name", "")).rpartition("(")[2].rstrip(")")
-    process = os.getpid()
-    main_threads = {number: number for number in {process, *(ended.process for ended in ranges)}}
-    info = TraceInfo(profiler="kineto", profiler_version=version, source_schema="chrome", rows={}, warnings=[])
+    main_threads = {number: number for number in {os.getpid(), *(ended.process for ended in ranges)}}
     try:
-        raw = {name: _make_table(name, columns[name], process) for name in columns}
-        raw["operators"] = _outermost(raw["operators"])
-        raw["ranges"] = _make_ranges(ranges, marks, sorted(marked_ns))
-        raw["devices"] = devices
-        write_events(folder, raw, main_threads, thread_names, info)
+        raw = events.make_tables(os.getpid())
+        raw |= {"ranges": _make_ranges(ranges, marks, sorted(marked_ns)), "devices": devices}
+        write_events(folder, raw, main_threads, thread_names, _about(version))
     except (ValueError, OverflowError, pa.ArrowException) as error:
         raise ProfilingError(f"torch.profiler gave events that cannot be ({' '.join(str(error).split())}); run again") from None
 
@@ -117,25 +129,18 @@ def convert_chrome(path: Path, folder: Path) -> TraceInfo:
     Raises:
         ProfilingError: the events cannot be understood, or they are of several processes.
     """
-    columns: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in {*_FOREIGN.values()}}
-    processes: set[int] = set()
+    events, processes = _Events(_FOREIGN.values()), set[int]()
     first: dict[str, Any] = {}  # a trace's window opens with its first event, whether or not it is read here
     for event in stream_events(path):
         if event.get("ph") in _SHOWN and isinstance(ts := event.get("ts"), Decimal | int) and ts < first.get("ts", ts + 1):
             first = event
-        table = _FOREIGN.get(str(event.get("cat", "")).lower())
-        if table == "operators" and _MARKED_BY_TORCH.match(str(event.get("name", ""))):
-            table = "ranges"
-        if table is None or event.get("ph") != "X":
+        table = _find_foreign_table(event)
+        if table is None:
             continue
         event |= {name: _read_number(event.get(name)) for name in ("pid", "tid")}
         if table not in _ON_DEVICE and event["tid"] is None:
             continue
-        values = _event_columns(table, event)
-        if table == "ranges":
-            values |= {"end_thread": values["thread"], "domain": 0, "kind": "push_pop"}
-        for column, value in values.items():
-            columns[table][column].append(value)
+        events.add(table, event)
         if table in ("api", "ranges") and event["pid"] is not None:
             processes.add(event["pid"])
     if len(processes) > 1:
@@ -143,14 +148,24 @@ def convert_chrome(path: Path, folder: Path) -> TraceInfo:
             f"{path}: holds events of {len(processes)} processes; give the file of one, as each rank exports it"
         )
     process = next(iter(processes), 0)
-    info = TraceInfo(profiler="kineto", profiler_version="unknown", source_schema="chrome", rows={}, warnings=[])
     try:
-        raw = {name: _make_table(name, columns[name], process) for name in columns}
-        raw["operators"] = _outermost(raw["operators"])
+        raw = events.make_tables(process)
         shown_zero_ns, unix_ns = _nanoseconds(first, "ts", 0), _read_base_time(path)
-        return write_events(folder, raw, {process: process}, {}, info, shown_zero_ns, unix_ns)
+        return write_events(folder, raw, {process: process}, {}, _about("unknown"), shown_zero_ns, unix_ns)
     except (ValueError, OverflowError, pa.ArrowException) as error:
         raise ProfilingError(f"{path}: events that cannot be ({' '.join(str(error).split())[:160]}); export it again") from None
+
+
+def _about(version: str) -> TraceInfo:
+    return TraceInfo(profiler=KINETO.name, profiler_version=version, source_schema="chrome", rows={}, warnings=[])
+
+
+def _find_foreign_table(event: dict[str, Any]) -> str | None:
+    """Return the table of an event of any version of torch.profiler; None: it is of none."""
+    if event.get("ph") != "X":
+        return None
+    table = _FOREIGN.get(str(event.get("cat", "")).lower())
+    return "ranges" if table == "operators" and _MARKED_BY_TORCH.match(str(event.get("name", ""))) else table
 
 
 def convert_largest(exports: Path, folder: Path) -> None:
@@ -228,6 +243,8 @@ def _event_columns(table: str, event: dict[str, Any]) -> dict[str, Any]:
         values |= {"device": arguments.get("device"), "stream": arguments.get("stream"), "graph": graph or None}
     else:
         values["thread"] = event.get("tid")
+    if table == "ranges":
+        values |= {"end_thread": values["thread"], "domain": 0, "kind": "push_pop"}
     if "correlation" in TABLES[table].names:
         values["correlation"] = arguments.get("correlation") or None
     if table == "copies":

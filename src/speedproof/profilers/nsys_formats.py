@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from speedproof.profilers.trace_format import Conversion, Profiler, TraceFormat, read_head
+from speedproof.profilers.trace_format import Conversion, Profiler, RunTracer, TraceFormat, read_head
 from speedproof.util.errors import ProfilingError, RecordError
 
 if TYPE_CHECKING:
+    from speedproof.config.profiling import Profiling
     from speedproof.profilers.nsys import Capabilities
+    from speedproof.profilers.selection import Selection
     from speedproof.results.trace_tables import TraceInfo
 
 NSYS = Profiler("nsys", "Nsight Systems")
@@ -78,6 +80,14 @@ def _is_export(path: Path) -> bool:
     return strings or read_head(path).startswith(b"SQLite format 3\0")
 
 
+def _find(profiling: "Profiling", _reason: str, _of_programs: bool) -> "Selection":
+    from speedproof.profilers.selection import Selection, prove_nsys
+
+    nsys = prove_nsys(profiling.nsys)
+    return Selection("nsys", nsys.version, "it recorded and exported a range of a small program", nsys)
+
+
+NSYS_TRACER = RunTracer("nsys (Nsight Systems)", suits="any program", within=False, takes_settings=True, find=_find)
 NSYS_EXPORT = TraceFormat(
     profiler=NSYS,
     described="its SQLite, Parquet or Arrow export",

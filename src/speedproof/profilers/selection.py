@@ -4,15 +4,15 @@ import logging
 import os
 import tempfile
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
 from speedproof.config.profiling import Profiling
+from speedproof.profilers.formats import RUN_TRACERS
 from speedproof.profilers.nsys import TRIES, Capabilities, export_report, read_capabilities, run_profiled
 from speedproof.profilers.nsys_export import convert_export
 from speedproof.profilers.required_ranges import require_ranges
-from speedproof.results.names import RecorderName
+from speedproof.results.names import RunTracerName
 from speedproof.util.environment import python_command, python_environment
 from speedproof.util.errors import ProfilingError, RecordError
 
@@ -25,7 +25,7 @@ log = logging.getLogger("speedproof")
 class Selection(NamedTuple):
     """The profiler that traces, its version, why it was taken, and what nsys can do where it is that."""
 
-    backend: RecorderName
+    backend: RunTracerName
     version: str
     reason: str
     nsys: Capabilities | None
@@ -34,17 +34,18 @@ class Selection(NamedTuple):
 def select_backend(profiling: Profiling, torch_of_programs: bool = False) -> Selection:
     """Return the profiler to use; kineto is that of the torch here, or, where variants are commands, of each program's own.
 
-    Raises :class:`ProfilingError` where nsys is demanded and does not work, or there is none at all.
+    Raises :class:`ProfilingError` if the one that is demanded does not work, or none does.
     """
-    if profiling.backend == "kineto":
-        return _select_kineto("profiling.backend says so", torch_of_programs)
-    try:
-        nsys = prove_nsys(profiling.nsys)
-    except ProfilingError as error:
-        if profiling.backend == "nsys":
-            raise
-        return _select_kineto(str(error), torch_of_programs)
-    return Selection("nsys", nsys.version, "it recorded and exported a range of a small program", nsys)
+    if profiling.backend != "auto":
+        return RUN_TRACERS[profiling.backend].find(profiling, "profiling.backend says so", torch_of_programs)
+    *others, last = RUN_TRACERS.values()
+    reason = ""
+    for tracer in others:
+        try:
+            return tracer.find(profiling, reason, torch_of_programs)
+        except ProfilingError as error:
+            reason = str(error)
+    return last.find(profiling, reason, torch_of_programs)
 
 
 @cache
@@ -77,14 +78,3 @@ def _trace_probe(nsys: Capabilities) -> None:
             require_ranges(folder / "trace", [_PROBE_RANGE])
         except (RecordError, ProfilingError) as error:
             raise ProfilingError(f"{nsys.program}: tracing a small program failed: {error.moved(folder, Path())}") from None
-
-
-def _select_kineto(reason: str, torch_of_programs: bool) -> Selection:
-    if torch_of_programs:
-        return Selection("kineto", "of each program's torch", reason, None)
-    try:
-        return Selection("kineto", metadata.version("torch"), reason, None)
-    except metadata.PackageNotFoundError:
-        raise ProfilingError(
-            f"no profiler: {reason}; and there is no torch, whose own could be used; install one of them"
-        ) from None

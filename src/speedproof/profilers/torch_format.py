@@ -2,12 +2,16 @@
 
 import zlib
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from speedproof.profilers.trace_format import Conversion, Profiler, TraceFormat, read_head
+from speedproof.profilers.trace_format import Conversion, Profiler, RunTracer, TraceFormat, read_head
+from speedproof.util.errors import ProfilingError
 
 if TYPE_CHECKING:
+    from speedproof.config.profiling import Profiling
+    from speedproof.profilers.selection import Selection
     from speedproof.results.trace_tables import TraceInfo
 
 KINETO = Profiler(
@@ -28,6 +32,20 @@ def _is_chrome(path: Path) -> bool:
     return head.lstrip().startswith(b"{") and b'"traceEvents"' in head
 
 
+def _find(_profiling: "Profiling", reason: str, of_programs: bool) -> "Selection":
+    from speedproof.profilers.selection import Selection
+
+    if of_programs:
+        return Selection("kineto", "of each program's torch", reason, None)
+    try:
+        return Selection("kineto", metadata.version("torch"), reason, None)
+    except metadata.PackageNotFoundError:
+        raise ProfilingError(
+            f"no profiler: {reason}; and there is no torch, whose own could be used; install one of them"
+        ) from None
+
+
+TORCH_TRACER = RunTracer(KINETO.title, suits="a Python program with torch", within=True, takes_settings=False, find=_find)
 TORCH_TRACE = TraceFormat(
     profiler=KINETO,
     described="torch.profiler's .json(.gz)",

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from speedproof.config.profiling import Profiling
+    from speedproof.profilers.selection import Selection
     from speedproof.results.trace_tables import TraceInfo
 
 _HEAD = 4096  # bytes that content is recognized by
@@ -45,6 +47,19 @@ class TraceFormat:
     def find_suffix(self, path: Path) -> str:
         """Return the longest suffix of this format that a name has, empty if it has none."""
         return max((suffix for suffix in self.suffixes if path.name.endswith(suffix)), key=len, default="")
+
+
+@dataclass(frozen=True)
+class RunTracer:
+    """A profiler that can trace runs here."""
+
+    described: str  # in help
+    suits: str  # which programs it traces, in help
+    within: bool  # the program's own torch starts it; else it starts the program
+    takes_settings: bool  # of what is traced, besides calls, kernels and ranges
+    # Return it if it works here, with the reason for which it was taken; else raise a ProfilingError. The last argument
+    # tells whether it is that of each program, not of this Python.
+    find: Callable[["Profiling", str, bool], "Selection"]
 
 
 def read_head(path: Path) -> bytes:

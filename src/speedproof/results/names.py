@@ -29,7 +29,7 @@ def check_relative_path(path: str) -> str:
 
 FileName = Annotated[str, AfterValidator(_check_name)]  # of one file or folder
 ProfilerName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.-]{0,63}$")]  # of what recorded a trace
-RecorderName = Literal["nsys", "kineto"]  # a profiler that can trace a run here
+RunTracerName = Literal["nsys", "kineto"]  # a profiler that can trace a run here
 RelativePath = Annotated[str, AfterValidator(check_relative_path)]  # names, joined by slashes
 
 

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from speedproof.results import older_versions as older
 from speedproof.results.files import digest_of, read_record, read_text, refuse_record, write_text
-from speedproof.results.names import FileName, RecorderName, RelativePath
+from speedproof.results.names import FileName, RelativePath, RunTracerName
 from speedproof.results.observations import Count, Observations
 from speedproof.results.quality import Finite, Quality
 from speedproof.util.numbers import format_count
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd  # a training process, which writes tables and reads none, does not wait for it
 
 Mode = Literal["timed", "profiled", "documented"]
-Backend = Literal["none", RecorderName]
+Backend = Literal["none", RunTracerName]
 RunOutcome = Literal["completed", "not_a_number", "out_of_memory", "stopped", "worker_died", "failed"]
 
 RUN_FILE = "run.json"

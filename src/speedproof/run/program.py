@@ -13,6 +13,7 @@ from speedproof.cluster.gpu_users import GpuUse, counting_gpus
 from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
+from speedproof.profilers.formats import find_run_tracer
 from speedproof.profilers.nvtx_library import RangeCost, measure_cost
 from speedproof.profilers.nvtx_ranges_file import ProcessRanges
 from speedproof.results.files import write_json
@@ -86,6 +87,7 @@ def run_program(
         command = program_command(workload, variant, data, place)
         source = SOURCES[variant.reads.source]
         taking = source.takes_ranges and request.profiler == "none"
+        tracer = find_run_tracer(request.profiler)
         cost = measure_cost({**os.environ, **environ, **variant.environment}) if taking and variant.image is None else None
         task = Task(
             config,
@@ -95,7 +97,7 @@ def run_program(
             request.seed,
             epochs if variant.told_epochs else 0,
             taking_ranges=taking,
-            traced_by_torch=request.profiler == "kineto",
+            traced_by_torch=tracer is not None and tracer.within,
             data=data,
             blind=variant.blind and request.mode == "timed",
         )
@@ -125,7 +127,7 @@ def run_program(
         techniques={TITLE: variant.title, **variant.settings},
         workload=config.shared,
         gpu_samples_per_s=config.profiling.gpu_samples_per_s,
-        traced=config.profiling.traced if request.profiler == "nsys" else [],
+        traced=config.profiling.traced if tracer and tracer.takes_settings else [],
         conditions=conditions,
         warnings=[
             *(f"it changed {name}, which later runs see" for name in seen.changed),
@@ -231,8 +233,9 @@ def follow_program(
     own_folder = rank_folder(folder, rank)
     own_folder.mkdir(parents=True, exist_ok=True)
     with working_folder(workload, variant) as place, (own_folder / LOG_FILE).open("ab") as log:
-        command, traced = program_command(workload, variant, data, place), request.profiler == "kineto"
-        task = Task(config, workload, variant, command, request.seed, epochs, traced_by_torch=traced, data=data)
+        command, tracer = program_command(workload, variant, data, place), find_run_tracer(request.profiler)
+        by_torch = tracer is not None and tracer.within
+        task = Task(config, workload, variant, command, request.seed, epochs, traced_by_torch=by_torch, data=data)
         seen = watch_program(task, own_folder, place, log.fileno(), environ)
     outcome, reason = agree_on_ending(folder, variant.ranks, rank, seen.outcome, seen.reason)
     if outcome != "completed":

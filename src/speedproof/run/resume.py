@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from speedproof.config.model import Config
+from speedproof.profilers.formats import find_run_tracer
 from speedproof.results.experiment import PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun
 from speedproof.results.files import read_record, sha256_of
 from speedproof.results.quality import Quality
@@ -41,6 +42,7 @@ def expected_fingerprint(config: Config, planned: PlannedRun, profiler: Backend,
 
 def planned_settings(config: Config, planned: PlannedRun, profiler: Backend) -> dict[str, Any]:
     """Return what the configuration decides of a planned run, as :attr:`Run.settings` has it of one that ran."""
+    tracer = find_run_tracer(profiler)
     return {
         "case": config.workload_name,
         "variant": planned.variant,
@@ -52,7 +54,7 @@ def planned_settings(config: Config, planned: PlannedRun, profiler: Backend) -> 
         "techniques": without_title(config.completed_variants[planned.variant].settings),
         "workload": config.shared,
         "gpu_samples_per_s": config.profiling.gpu_samples_per_s,
-        "traced": config.profiling.traced if profiler == "nsys" else [],
+        "traced": config.profiling.traced if tracer and tracer.takes_settings else [],
     }
 
 

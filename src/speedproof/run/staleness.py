@@ -5,6 +5,7 @@ from pathlib import Path
 
 from speedproof.config.load import read_completed_config
 from speedproof.config.model import Config
+from speedproof.profilers.formats import RUN_TRACERS
 from speedproof.results.experiment import RUNS_FOLDER, Experiment, PlannedRun, read_experiment
 from speedproof.results.folder import CONFIG_FILE, Results, list_experiments, read_results
 from speedproof.results.older_versions import name_today
@@ -74,7 +75,7 @@ def _find_difference(experiment: Experiment, find_run: Callable[[str], Run], con
 def _differing_settings(run: Run, planned: PlannedRun, config: Config) -> list[str]:
     """Return the names of the settings in which a run is not what was planned; what its record does not tell is none."""
     asked = config.profiling.backend
-    profilers = {"none"} if planned.mode == "timed" else {"nsys", "kineto"} if asked == "auto" else {asked}
+    profilers: set[str] = {"none"} if planned.mode == "timed" else set(RUN_TRACERS) if asked == "auto" else {asked}
     expected = planned_settings(config, planned, run.profiler)
     differing = [key for key, value in run.settings.items() if value is not None and value != expected[key]]
     if run.profiler not in profilers:

@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
@@ -14,16 +14,10 @@ from speedproof.results.files import write_sealed
 from speedproof.results.folder import MeasuredRun, Results, difference_folder
 from speedproof.results.summary import EpochPart, Summary, count_warm_up
 from speedproof.trace.similarity import describe_unexplained, find_obstacle, list_doubts, match_process
-from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import RecordError
 from speedproof.util.units import NS_PER_S
 
 _Trace = TypeVar("_Trace")  # what `analyze` takes: a trace's folder, or whatever knows one
-
-
-def compare_traces(a: Path, b: Path, epoch: str | None = None, samples: tuple[float, float] | None = None) -> Difference:
-    """Say why an epoch of trace `b` takes longer or shorter than one of trace `a`; see :func:`compare_summaries`."""
-    return compare_summaries(*analyze_pair(a, b, partial(analyze_trace, epoch=epoch)), (str(a), str(b)), samples)
 
 
 def analyze_pair(

@@ -145,49 +145,48 @@ def _check_related(traces: Sequence[str], ranks: Sequence[_Rank]) -> None:
 def compare_ranks(traces: Sequence[str], ranks: Sequence[_Rank]) -> RanksSummary:
     """Say what :func:`summarize_ranks` says of what was read of each trace."""
     _check_related(traces, ranks)
-    epochs = {len(rank.epochs) for rank in ranks}
-    communicates = all(rank.communicates for rank in ranks)
+    communicates = ranks[0].communicates
     basis: Basis = "communication kernels" if communicates else "backward phase"
+    notes = []
+    waits: list[Wait] | None = None
     # On GPUs, what communicates shows: without it nobody waits for anybody.
-    waiting = communicates or not any(rank.kernels for rank in ranks)
-    by_epoch = [dict(list(rank.collectives[basis].groupby("epoch"))) for rank in ranks]
-    nothing = ranks[0].collectives[basis].iloc[:0]
-    numbers = range(1, epochs.pop() + 1)
-    steady = set(numbers) - ({1} if len(numbers) >= WARM_UP_NEEDS_EPOCHS else set())
+    if communicates or not any(rank.kernels for rank in ranks):
+        waits, unmatched = _match_collectives([rank.collectives[basis] for rank in ranks], len(ranks[0].epochs))
+        notes += [] if communicates else [NO_GPU_COMMUNICATION]
+        if unmatched:
+            notes.append(f"the ranks show different collectives in epochs {unmatched}: waiting is not counted there")
+    else:
+        notes.append(NO_COMMUNICATION)
+    times = [_time_rank(number, rank, waits) for number, rank in enumerate(ranks)]
+    return RanksSummary(profiler=ranks[0].profiler, basis=basis, ranks=times, waits=waits or [], notes=notes)
+
+
+def _match_collectives(collectives: Sequence[pd.DataFrame], epochs: int) -> tuple[list[Wait], list[int]]:
+    """Return who waited in each epoch, and the epochs in which the ranks show different collectives."""
+    by_epoch = [dict(list(table.groupby("epoch"))) for table in collectives]
+    nothing = collectives[0].iloc[:0]
     waits: list[Wait] = []
     unmatched: list[int] = []
-    for epoch in numbers if waiting else ():
+    for epoch in range(1, epochs + 1):
         tables = [tables.get(epoch, nothing) for tables in by_epoch]
         if all(_keys(table) == _keys(tables[0]) for table in tables[1:]):
             waits += _list_waits(tables, epoch)
         else:
             unmatched.append(epoch)
-    waited_s = [0.0] * len(ranks)
-    for wait in waits:
-        if wait.epoch in steady:
-            waited_s[wait.rank] += wait.waited_s
-    return RanksSummary(
-        profiler=ranks[0].profiler,
-        basis=basis,
-        ranks=[
-            RankTimes(
-                rank=number,
-                epoch_s=fmean(_counted(rank.epochs).length.tolist()) / NS_PER_S,
-                waited_s=waited_s[number] / len(steady) if waiting else None,
-                communication_s=rank.communication_s if communicates else None,
-                exposed_s=rank.exposed_s if communicates else None,
-            )
-            for number, rank in enumerate(ranks)
-        ],
-        waits=waits,
-        notes=[
-            *([] if communicates else [NO_GPU_COMMUNICATION if waiting else NO_COMMUNICATION]),
-            *(
-                [f"the ranks show different collectives in epochs {unmatched}: waiting is not counted there"]
-                if unmatched
-                else []
-            ),
-        ],
+    return waits, unmatched
+
+
+def _time_rank(number: int, rank: _Rank, waits: Sequence[Wait] | None) -> RankTimes:
+    """Return a rank's times in an epoch that counts; without `waits` nothing is known of its waiting."""
+    counted = _counted(rank.epochs)
+    left_out = len(rank.epochs) - len(counted)
+    waited_s = sum(wait.waited_s for wait in waits or () if wait.rank == number and wait.epoch > left_out)
+    return RankTimes(
+        rank=number,
+        epoch_s=fmean(counted.length.tolist()) / NS_PER_S,
+        waited_s=None if waits is None else waited_s / len(counted),
+        communication_s=rank.communication_s if rank.communicates else None,
+        exposed_s=rank.exposed_s if rank.communicates else None,
     )
 
 

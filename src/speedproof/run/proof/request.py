@@ -15,9 +15,10 @@ from speedproof.config.job_resources import ImageAddress, JobResources, Resource
 from speedproof.config.model import Caches, VariablePattern
 from speedproof.config.reading import ASKED_BY, FilePattern, Pattern, RangeName, Reading, ReadingSource, TimeUnit
 from speedproof.config.validation_errors import NameKey, explain_problem, key_names
+from speedproof.profilers.formats import describe_run_tracers
 from speedproof.results.asked import Asked, Claim
 from speedproof.results.experiment import LOOKS, Minutes
-from speedproof.results.names import RecorderName
+from speedproof.results.names import RunTracerName
 from speedproof.results.quality import Better
 from speedproof.run.proof.loss_names import find_loss_name
 from speedproof.run.proof.request_mistakes import list_mistakes
@@ -211,8 +212,8 @@ class ProofRequest(Model):
     profiled: Natural = option(
         0, _PROFILING_PANEL, "Profiled runs of each command, to explain a difference. Default: 0", le=100
     )
-    profiler: RecorderName = option(
-        "nsys", _PROFILING_PANEL, "nsys (any program) or kineto (torch.profiler; needs no nsys). Default: nsys"
+    profiler: RunTracerName = option(
+        "nsys", _PROFILING_PANEL, f"{describe_run_tracers()}. Default: nsys"
     )
 
     profile: str | None = option(
