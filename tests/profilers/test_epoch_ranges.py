@@ -17,7 +17,7 @@ from speedproof.report.findings import describe_observed_ranges
 from speedproof.results.dataset import Dataset
 from speedproof.results.run_record import ObservedRanges, read_epochs, read_run
 from speedproof.run.conditions import describe_conditions
-from speedproof.run.program import Request, run_program
+from speedproof.run.program import ProgramRun, Request, run_program
 from speedproof.run.proof.request import check_request
 from speedproof.run.read_ranges import read_epoch_ranges
 from speedproof.util.errors import ConfigError, RecordError
@@ -86,7 +86,8 @@ def run_variant(tmp_path, program, mode="timed", **variant):
     request = Request("one", mode, 0, 7, "none" if mode == "timed" else "nsys")
     environ = {"PATH": os.environ["PATH"]}
     with (run / "log.txt").open("wb") as log:
-        run_program(config, find_workload(str(folder)), found, request, run, tmp_path, environ, log.fileno())
+        asked = ProgramRun(config, find_workload(str(folder)), request, run, tmp_path, environ)
+        run_program(asked, found, log.fileno())
     return read_run(run), read_epochs(run), (run / "log.txt").read_text()
 
 

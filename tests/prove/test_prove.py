@@ -25,6 +25,7 @@ from speedproof.report.findings import list_commands
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.results.files import sha256_of
 from speedproof.run.archive.rebuild import rebuild_report
+from speedproof.run.epoch_reports import Reports
 from speedproof.run.proof import proof
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.progress import Progress, Records
@@ -34,7 +35,8 @@ from speedproof.run.proof.snapshot import Snapshot, take_snapshot
 from speedproof.run.proof.status import Status
 from speedproof.run.proof.warm_up import WarmUp
 from speedproof.run.proof.workspace import describe_measured, write_claims
-from speedproof.run.watched_program import Watched
+from speedproof.run.watched_program import RunEnd, Watched
+from speedproof.util.child_processes import Life
 from speedproof.util.errors import ConfigError, SpeedproofError
 from tests.prove.recorded import EPOCHS, leave_experiment
 
@@ -322,9 +324,8 @@ def test_a_name_that_utf8_has_not_is_one_line(place, measured):
 
 
 def test_ctrl_c_while_commands_are_warmed_up_is_an_interruption(place, monkeypatch):
-    monkeypatch.setattr(
-        "speedproof.run.proof.warm_up.watch_program", lambda *_, **__: Watched("stopped", "received SIGINT", 0, 1)
-    )
+    stopped = Watched(RunEnd("stopped", "received SIGINT", "SIGINT"), Life(0, 1, 0, 1), Reports(place, place))
+    monkeypatch.setattr("speedproof.run.proof.warm_up.watch_program", lambda *_, **__: stopped)
     assert call(*READ).exit_code == 130
 
 

@@ -15,7 +15,7 @@ from speedproof.results.ranks import ENDING_FILE, Ending
 from speedproof.results.run_record import read_epochs, read_run
 from speedproof.run.conditions import describe_conditions
 from speedproof.run.process import _explain_end
-from speedproof.run.program import Request, follow_program, run_program
+from speedproof.run.program import ProgramRun, Request, follow_program, run_program
 from speedproof.run.program_ranks import own_rank
 from speedproof.util.errors import TrainingError
 from tests.workflow.checkout import ROOT
@@ -41,12 +41,11 @@ def run_rank(tmp_path, capfd):
         request, out = Request("two", "timed", 0, 7, "none"), tmp_path / "01-two-timed"
         workload = find_workload(str(folder))
         assert own_rank(config.completed_variants["two"], environ) == rank
+        asked = ProgramRun(config, workload, request, out, data, environ)
         if rank:
-            follow_program(config, workload, request, out, data, environ, rank)
+            follow_program(asked, rank)
             return None
-        return run_program(
-            config, workload, describe_conditions("cpu", 2, NO_DATA), request, out, data, environ, sys.stdout.fileno()
-        )
+        return run_program(asked, describe_conditions("cpu", 2, NO_DATA), sys.stdout.fileno())[0]
 
     run.folder = tmp_path / "01-two-timed"
     return run

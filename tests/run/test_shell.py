@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from speedproof.results.dataset import Dataset
 from speedproof.results.run_record import read_epochs, read_run
 from speedproof.run.conditions import describe_conditions, digest_host
 from speedproof.run.process import run_here
-from speedproof.run.program import Request, run_program
+from speedproof.run.program import ProgramRun, Request, run_program
 from speedproof.util.errors import ConfigError, SpeedproofError, TrainingError
 from tests.workflow.checkout import ROOT
 
@@ -37,7 +36,11 @@ def run_once(tmp_path, script, files=None, **variant):
     found = describe_conditions("cpu", 1, NO_DATA)
     workload, request, run = find_workload(str(folder)), Request("one", "timed", 0, 7, "none"), tmp_path / "01-one-timed"
     run.mkdir()
-    run_here(partial(run_program, config, workload, found, request, run, tmp_path / "data"), run, {})
+
+    def watch(environ, output):
+        return run_program(ProgramRun(config, workload, request, run, tmp_path / "data", environ), found, output)
+
+    run_here(watch, run, {})
 
 
 def test_a_configuration_lays_single_keys_over_its_workloads_quality():

@@ -69,7 +69,7 @@ def run(
     from speedproof.results.files import read_record
     from speedproof.results.run_record import Backend
     from speedproof.run.conditions import describe_conditions
-    from speedproof.run.program import Request, follow_program, run_program
+    from speedproof.run.program import ProgramRun, Request, follow_program, run_program
     from speedproof.run.program_ranks import own_rank
     from speedproof.util.environment import take_umask
     from speedproof.util.errors import TrainingError
@@ -82,10 +82,11 @@ def run(
     mode_ = one_of(mode, "--mode", ("timed", "profiled"))
     profiler_ = one_of(profiler, "--profiler", get_args(Backend))
     request, folder = Request(variant, mode_, round, seed, profiler_), dataset.parent / data.folder
+    asked = ProgramRun(checked, workload, request, out, folder, os.environ)
     if rank := own_rank(measured, os.environ):
-        follow_program(checked, workload, request, out, folder, os.environ, rank)
+        follow_program(asked, rank)
         return
-    ran = run_program(checked, workload, found, request, out, folder, os.environ, sys.stdout.fileno())
+    ran, _ = run_program(asked, found, sys.stdout.fileno())
     if ran.outcome != "completed":
         raise TrainingError(f"{out.name}: {ran.outcome.replace('_', ' ')}: {ran.reason}")
 

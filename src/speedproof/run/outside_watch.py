@@ -8,10 +8,11 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from stat import S_ISREG
 
@@ -72,25 +73,35 @@ class OutsideWatch:
         self._new |= self._appeared
         self._appeared, self.vanished = set(), set()
         found = [name for name in self.changed if self._is_changed(name, since_ns)]  # again, as most that is changed
-        quiet: list[str] = []  # files of deeper folders in which none came or went: only written in place, if at all
+        walked, quiet, unfinished = self._walk(since_ns, {*leave_out, *self._places}, until_s)
+        in_time = takewhile(lambda _: time.perf_counter() <= until_s, quiet)
+        found += [*walked, *self._select_changed(in_time, since_ns)]
+        return sorted(name for name in found if name not in leave_out), sorted(unfinished)
+
+    def _walk(self, since_ns: int, skipped: Collection[str], until_s: float) -> tuple[list[str], list[str], set[str]]:
+        """Return the files that were changed since, those that may have been, and the places that are not walked in time.
+
+        The second are files of deeper folders in which none came or went: they are only written in place, if at all.
+        """
+        found: list[str] = []
+        quiet: list[str] = []
         queue = deque((place, place, 0) for place in self._places)  # what lies higher comes first, whatever place it is of
-        skipped = {*leave_out, *self._places}
         while queue and time.perf_counter() < until_s:
             path, place, depth = queue.popleft()
             folder, fresh = self._look(path, since_ns)
-            if folder is not None:
-                if fresh or depth <= _SHALLOW:
-                    found += [name for name in folder.files if name not in self.changed and self._is_changed(name, since_ns)]
-                else:
-                    quiet += folder.files
-                for name in folder.folders:
-                    if name not in skipped:  # a new folder comes first
-                        (queue.appendleft if fresh and name not in self._known else queue.append)((name, place, depth + 1))
-        for name in quiet:
-            if time.perf_counter() > until_s:
-                break
-            found += [name] if name not in self.changed and self._is_changed(name, since_ns) else []
-        return sorted(name for name in found if name not in leave_out), sorted({place for _, place, _ in queue})
+            if folder is None:
+                continue
+            if fresh or depth <= _SHALLOW:
+                found += self._select_changed(folder.files, since_ns)
+            else:
+                quiet += folder.files
+            for name in folder.folders:
+                if name not in skipped:  # a new folder comes first
+                    (queue.appendleft if fresh and name not in self._known else queue.append)((name, place, depth + 1))
+        return found, quiet, {place for _, place, _ in queue}
+
+    def _select_changed(self, names: Iterable[str], since_ns: int) -> list[str]:
+        return [name for name in names if name not in self.changed and self._is_changed(name, since_ns)]
 
     def select_created(self, names: Collection[str]) -> list[str]:
         """Return which of these files were not there at the walk before the last; for those of a new folder, the folder."""

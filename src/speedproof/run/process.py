@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 from speedproof.results.ranks import find_first_failure, find_silent_ranks, rank_folder
 from speedproof.results.run_record import LOG_FILE, Run, read_run
-from speedproof.run.watched_program import RECEIVED
 from speedproof.util.child_processes import ending_with_workflow, run_child
 from speedproof.util.environment import LAUNCHED_VARIABLE, describe_umask, python_environment
 from speedproof.util.errors import RecordError, TrainingError
@@ -55,7 +54,10 @@ def run_process(
     raise TrainingError(_explain_end(folder, status))
 
 
-def run_here(watch: Callable[[Mapping[str, str], int], Run], folder: Path, variables: Mapping[str, str]) -> None:
+Ended = tuple[Run, str | None]  # a run's record, and the stop signal that ended it, if one did
+
+
+def run_here(watch: Callable[[Mapping[str, str], int], Ended], folder: Path, variables: Mapping[str, str]) -> None:
     """Have a run's program watched by this process: as by :func:`run_process`, which costs the start of another.
 
     `watch` takes the program's variables and the file where its output goes, and leaves the run's record.
@@ -64,9 +66,9 @@ def run_here(watch: Callable[[Mapping[str, str], int], Run], folder: Path, varia
         TrainingError: the program ended badly.
     """
     with (folder / LOG_FILE).open("ab") as output:
-        run = watch(list_allowed(variables), output.fileno())
-    if run.outcome == "stopped":  # the watcher took the signal, to write the record: it is this experiment's, too
-        raise StoppedError(run.reason.removeprefix(RECEIVED))
+        run, stop = watch(list_allowed(variables), output.fileno())
+    if stop:  # the watcher took the signal, to write the record: it is this experiment's, too
+        raise StoppedError(stop)
     if run.outcome != "completed":
         raise TrainingError(_explain_end(folder, 1))
 

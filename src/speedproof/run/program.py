@@ -5,9 +5,10 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from speedproof.cluster.gpu_users import GpuUse, counting_gpus
 from speedproof.config.model import Config, Variant
@@ -29,7 +30,6 @@ from speedproof.results.run_record import (
     Mode,
     ObservedRanges,
     Run,
-    RunOutcome,
     write_epochs,
 )
 from speedproof.run.arrivals import find_start_up, find_time_after, judge_arrivals, list_observed
@@ -41,7 +41,7 @@ from speedproof.run.printed_times import find_resolution
 from speedproof.run.program_ranks import agree_on_ending
 from speedproof.run.quality_command import Judge, MeasuredQuality, find_judge, measure_quality
 from speedproof.run.read_progress import SOURCES, read_progress
-from speedproof.run.watched_program import RECEIVED, Task, Watched, watch_program
+from speedproof.run.watched_program import RunEnd, Task, Watched, stopped_by, watch_program
 from speedproof.run.working_folder import (
     working_folder,
 )
@@ -63,66 +63,109 @@ class Request:
     profiler: Backend
 
 
-def run_program(
-    config: Config,
-    workload: Workload,
-    conditions: Conditions,
-    request: Request,
-    folder: Path,
-    data: Path,
-    environ: Mapping[str, str],
-    output: int,
-) -> Run:
-    """Run a variant's program in a fresh working folder of its own, and return the run's record, which it leaves in `folder`.
+@dataclass(frozen=True)
+class ProgramRun:
+    """One run of a variant's program: which it is, the folder that it fills, its data, and the variables that it sees."""
 
-    The program sees `environ` and, unless it runs blind, SPEEDPROOF_RUN (where its marks go), SPEEDPROOF_SEED,
-    SPEEDPROOF_VALIDATE_EVERY and, if its variant says so, SPEEDPROOF_EPOCHS. What it prints goes to the file `output`. The
-    record says if it did not end well, or did not leave as many epochs as were asked for. Of several ranks this is the first,
-    and its marks are the run's; the record also says if another one did not end well.
+    config: Config
+    workload: Workload
+    request: Request
+    folder: Path
+    data: Path
+    environ: Mapping[str, str]
+
+    @property
+    def variant(self) -> Variant:
+        """Return whose program it is."""
+        return self.config.completed_variants[self.request.variant]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return all variables that processes of the run may see."""
+        return {**os.environ, **self.environ, **self.variant.environment}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """How a program ended, and what was found of its run."""
+
+    end: RunEnd
+    seen: Watched
+    marks: Marks
+    judged: MeasuredQuality | None
+    gpus: int | None  # on which it computed
+    cost: RangeCost | None  # of its NVTX ranges, if they were taken
+
+
+def run_program(asked: ProgramRun, conditions: Conditions, output: int) -> tuple[Run, str | None]:
+    """Run a variant's program in a fresh working folder; return the run's record, and the signal that stopped it, if one did.
+
+    Unless it runs blind, the program sees SPEEDPROOF_RUN (where its marks go), SPEEDPROOF_SEED, SPEEDPROOF_VALIDATE_EVERY and,
+    if its variant says so, SPEEDPROOF_EPOCHS. What it prints goes to the file `output`. The record says if it did not end well,
+    or did not leave as many epochs as were asked for. Of several ranks this is the first, and its marks are the run's; the
+    record also says if another one did not end well.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    variant, epochs = config.completed_variants[request.variant], config.epochs_of(request.variant)
-    started, marks, judged = _now(), Marks(), None
-    with working_folder(workload, variant) as place:
-        command = program_command(workload, variant, data, place)
-        source = SOURCES[variant.reads.source]
-        taking = source.takes_ranges and request.profiler == "none"
-        tracer = find_run_tracer(request.profiler)
-        cost = measure_cost({**os.environ, **environ, **variant.environment}) if taking and variant.image is None else None
-        task = Task(
-            config,
-            workload,
-            variant,
-            command,
-            request.seed,
-            epochs if variant.told_epochs else 0,
-            taking_ranges=taking,
-            traced_by_torch=tracer is not None and tracer.within,
-            data=data,
-            blind=variant.blind and request.mode == "timed",
-        )
-        judge = find_judge(config, workload, variant, place, request.seed, environ) if request.mode == "timed" else None
-        with _counting_gpus(config, variant, request.mode, environ) as use:
-            seen = watch_program(task, folder, place, output, environ)
-        outcome, reason = seen.outcome, seen.reason
-        epochs = config.reported_epochs_of(request.variant, request.profiler)
-        if outcome == "completed" and (taking or not source.takes_ranges):
-            outcome, reason, marks = _read_progress(seen, variant, epochs)
-        if outcome == "completed" and judge is not None:
-            outcome, reason, judged = _judge(judge)
-    if variant.ranks > 1:
-        outcome, reason = agree_on_ending(folder, variant.ranks, 0, outcome, reason)
-    best = _find_best(config, marks) if variant.evaluation is None else None
-    process_s = seen.ended_s - seen.launched_s
-    run = Run(
-        run=folder.name,
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    started = _now()
+    with working_folder(asked.workload, asked.variant) as place:
+        found = _watch(asked, place, output)
+    if asked.variant.ranks > 1:
+        agreed = agree_on_ending(asked.folder, asked.variant.ranks, 0, found.end.outcome, found.end.reason)
+        found = replace(found, end=RunEnd(*agreed))
+    run = _describe_run(asked, conditions, started, found)
+    seen = run.observed is not None and run.observed.arrivals == "seen"
+    _write_epochs(asked.folder, found.marks, seen, asked.variant.evaluation is not None)
+    write_json(asked.folder / RUN_FILE, run)
+    return run, found.end.signal
+
+
+def _watch(asked: ProgramRun, place: Path, output: int) -> _Found:
+    """Run the program in `place`, then read its progress, and judge what it left."""
+    request, variant, source = asked.request, asked.variant, SOURCES[asked.variant.reads.source]
+    taking = source.takes_ranges and request.profiler == "none"
+    cost = measure_cost(asked.variables) if taking and variant.image is None else None
+    task = Task(
+        asked.config,
+        asked.workload,
+        variant,
+        program_command(asked.workload, variant, asked.data, place),
+        request.seed,
+        asked.config.epochs_of(request.variant) if variant.told_epochs else 0,
+        taking_ranges=taking,
+        traced_by_torch=_is_traced_within(request),
+        data=asked.data,
+        blind=variant.blind and request.mode == "timed",
+    )
+    timed = request.mode == "timed"
+    judge = find_judge(asked.config, asked.workload, variant, place, request.seed, asked.environ) if timed else None
+    with _counting_gpus(asked) as use:
+        seen = watch_program(task, asked.folder, place, output, asked.environ)
+    end, marks, judged = seen.end, Marks(), None
+    if end.completed and (taking or not source.takes_ranges):
+        end, marks = _read_progress(seen, variant, asked.config.reported_epochs_of(request.variant, request.profiler))
+    if end.completed and judge is not None:
+        end, judged = _judge(judge)
+    return _Found(end, seen, marks, judged, use.gpus if use else None, cost)
+
+
+def _is_traced_within(request: Request) -> bool:
+    """Return whether the program's own process traces it."""
+    tracer = find_run_tracer(request.profiler)
+    return tracer is not None and tracer.within
+
+
+def _describe_run(asked: ProgramRun, conditions: Conditions, started: str, found: _Found) -> Run:
+    config, request, variant, marks = asked.config, asked.request, asked.variant, found.marks
+    begun_s, tracer = found.seen.life.began_s, find_run_tracer(request.profiler)
+    return Run(
+        run=asked.folder.name,
         case=config.workload_name,
         variant=request.variant,
         mode=request.mode,
         profiler=request.profiler,
         round=request.round,
         seed=request.seed,
-        epochs=epochs,
+        epochs=config.reported_epochs_of(request.variant, request.profiler),
         validate_every=config.validate_every_of(request.variant),
         techniques={TITLE: variant.title, **variant.settings},
         workload=config.shared,
@@ -130,48 +173,54 @@ def run_program(
         traced=config.profiling.traced if tracer and tracer.takes_settings else [],
         conditions=conditions,
         warnings=[
-            *(f"it changed {name}, which later runs see" for name in seen.changed),
-            *describe_cut(seen.cut),
+            *(f"it changed {name}, which later runs see" for name in found.seen.changed),
+            *describe_cut(found.seen.cut),
         ],
         command=shlex.split(scrub_secrets(variant.command or "")),
         ranks=variant.ranks,
         started=started,
         ended=_now(),
         clock="launcher",
-        start_up_s=max(0.0, marks.epochs[0].begins_s - seen.launched_s) if marks.epochs else 0.0,
+        start_up_s=max(0.0, marks.epochs[0].begins_s - begun_s) if marks.epochs else 0.0,
         cache_fill_s=0.0,
         warm_up_s=None,
         training_s=sum(epoch.train_s + (epoch.validation_s or 0.0) for epoch in marks.epochs),
         resolution_s=find_resolution(marks.times) or None,
-        process_s=process_s,
+        process_s=found.seen.process_s,
         flop_per_epoch=marks.flop,
         parameters=marks.parameters,
-        best_quality=best[1] if best else judged.quality if judged else None,
-        best_quality_epoch=(best[0] or None) if best else None,
-        best_quality_s=min(process_s, max(0.0, best[2] - seen.launched_s)) if best else None,
-        outcome=outcome,
-        reason=reason,
-        observed=_observe(seen, marks, variant, request.profiler, judged, use.gpus if use else None),
-        observed_ranges=None if cost is None else _describe_observed(seen.reports.ranges, cost),
+        outcome=found.end.outcome,
+        reason=found.end.reason,
+        observed=_observe(found, variant, request.profiler),
+        observed_ranges=None if found.cost is None else _describe_observed(found.seen.reports.ranges, found.cost),
+        **_describe_quality(asked, found),
     )
-    _write_epochs(folder, marks, run.observed is not None and run.observed.arrivals == "seen", variant.evaluation is not None)
-    write_json(folder / RUN_FILE, run)
-    return run
 
 
-def _observe(
-    seen: Watched, marks: Marks, variant: Variant, profiler: Backend, judged: MeasuredQuality | None, gpus: int | None
-) -> Observations:
+def _describe_quality(asked: ProgramRun, found: _Found) -> dict[str, Any]:
+    """Return the best quality that the program reported, or the one that was measured."""
+    best = _find_best(asked.config, found.marks) if asked.variant.evaluation is None else None
+    if best is None:
+        measured = found.judged.quality if found.judged else None
+        return {"best_quality": measured, "best_quality_epoch": None, "best_quality_s": None}
+    epoch, value, at_s = best
+    reached_s = min(found.seen.process_s, max(0.0, at_s - found.seen.life.began_s))
+    return {"best_quality": value, "best_quality_epoch": epoch or None, "best_quality_s": reached_s}
+
+
+def _observe(found: _Found, variant: Variant, profiler: Backend) -> Observations:
     """Return what was observed of a run; what it used if it is the only process that was started, and no profiler's."""
-    life = seen.life if variant.ranks == 1 and profiler == "none" else None
+    seen, marks, judged = found.seen, found.marks, found.judged
+    timed = profiler == "none"  # a profiler has processes of its own
+    life = seen.life if variant.ranks == 1 and timed else None
     return Observations(
-        left_processes=seen.left if profiler == "none" else 0,  # nsys has helpers of its own
-        left_cpu_s=seen.life.left_cpu_s if seen.life and profiler == "none" else None,
+        left_processes=seen.life.left if timed else 0,
+        left_cpu_s=seen.life.left_cpu_s if timed else None,
         arrivals=judge_arrivals(marks),
         ranks=variant.gpus if variant.own_ranks else 1,
         rates=marks.rates,
-        start_up_s=find_start_up(marks, seen.launched_s),
-        after_s=find_time_after(marks, seen.gone_s),
+        start_up_s=find_start_up(marks, seen.life.began_s),
+        after_s=find_time_after(marks, seen.life.gone_s),
         changed=seen.all_changed[:MOST_CHANGED],
         changed_code=seen.outside.code[:MOST_CHANGED],
         warm_up=variant.warm_up,
@@ -181,17 +230,15 @@ def _observe(
         cpu_s=life.cpu_s if life else None,
         read_bytes=life.read_bytes if life else None,
         storage_bytes=life.storage_bytes if life else None,
-        gpus=gpus,
-        epochs_ended_unix_ns=[] if profiler == "none" else _list_epoch_ends(marks, variant.reads),
+        gpus=found.gpus,
+        epochs_ended_unix_ns=_list_epoch_ends(marks, variant.reads) if timed else [],
     )
 
 
-def _counting_gpus(
-    config: Config, variant: Variant, mode: Mode, environ: Mapping[str, str]
-) -> AbstractContextManager[GpuUse | None]:
-    if config.measurement.device == "cpu" or variant.ranks > 1 or mode != "timed":
+def _counting_gpus(asked: ProgramRun) -> AbstractContextManager[GpuUse | None]:
+    if asked.config.measurement.device == "cpu" or asked.variant.ranks > 1 or asked.request.mode != "timed":
         return nullcontext()
-    return counting_gpus({**os.environ, **environ, **variant.environment})
+    return counting_gpus(asked.variables)
 
 
 def _list_epoch_ends(marks: Marks, reading: Reading) -> list[int]:
@@ -221,43 +268,42 @@ def _describe_observed(processes: Sequence[ProcessRanges], cost: RangeCost) -> O
     )
 
 
-def follow_program(
-    config: Config, workload: Workload, request: Request, folder: Path, data: Path, environ: Mapping[str, str], rank: int
-) -> None:
+def follow_program(asked: ProgramRun, rank: int) -> None:
     """Run the program of a rank after the first, whose process torchrun started this is; leave log and ending in `rank<k>/`.
 
     Raises:
         TrainingError: it did not end well.
     """
-    variant, epochs = config.completed_variants[request.variant], config.epochs_of(request.variant)
-    own_folder = rank_folder(folder, rank)
+    variant, request = asked.variant, asked.request
+    own_folder = rank_folder(asked.folder, rank)
     own_folder.mkdir(parents=True, exist_ok=True)
-    with working_folder(workload, variant) as place, (own_folder / LOG_FILE).open("ab") as log:
-        command, tracer = program_command(workload, variant, data, place), find_run_tracer(request.profiler)
-        by_torch = tracer is not None and tracer.within
-        task = Task(config, workload, variant, command, request.seed, epochs, traced_by_torch=by_torch, data=data)
-        seen = watch_program(task, own_folder, place, log.fileno(), environ)
-    outcome, reason = agree_on_ending(folder, variant.ranks, rank, seen.outcome, seen.reason)
+    with working_folder(asked.workload, variant) as place, (own_folder / LOG_FILE).open("ab") as log:
+        command, traced = program_command(asked.workload, variant, asked.data, place), _is_traced_within(request)
+        epochs = asked.config.epochs_of(request.variant)
+        task = Task(
+            asked.config, asked.workload, variant, command, request.seed, epochs, traced_by_torch=traced, data=asked.data
+        )
+        end = watch_program(task, own_folder, place, log.fileno(), asked.environ).end
+    outcome, reason = agree_on_ending(asked.folder, variant.ranks, rank, end.outcome, end.reason)
     if outcome != "completed":
-        raise TrainingError(f"{folder.name}: {outcome.replace('_', ' ')}: {reason}")
+        raise TrainingError(f"{asked.folder.name}: {outcome.replace('_', ' ')}: {reason}")
 
 
-def _read_progress(seen: Watched, variant: Variant, epochs: int) -> tuple[RunOutcome, str, Marks]:
+def _read_progress(seen: Watched, variant: Variant, epochs: int) -> tuple[RunEnd, Marks]:
     """Return how the run ended by what it left of its progress, and this."""
-    reading = variant.reads
+    source = SOURCES[variant.reads.source]
     try:
-        marks = read_progress(seen.reports, reading)
+        marks = read_progress(seen.reports, variant.reads)
     except RecordError as error:
-        return "failed", str(error), Marks()
+        return RunEnd("failed", str(error)), Marks()
     found = len(marks.epochs)
     if found == epochs:
-        return "completed", "", marks
-    if reading.source == "marks" and variant.told_epochs:
+        return RunEnd(), marks
+    if source.name == "marks" and variant.told_epochs:
         why = f"marked {found} whole epochs of {epochs} (SPEEDPROOF_EPOCHS); see speedproof/marks.py"
     else:
-        source = SOURCES[reading.source].title
-        why = f"{found} epochs by its {source}, where {epochs} were expected; all runs of a variant must have as many"
-    return "failed", why, marks
+        why = f"{found} epochs by its {source.title}, where {epochs} were expected; all runs of a variant must have as many"
+    return RunEnd("failed", why), marks
 
 
 def _find_best(config: Config, marks: Marks) -> tuple[int, float, float] | None:
@@ -266,14 +312,14 @@ def _find_best(config: Config, marks: Marks) -> tuple[int, float, float] | None:
     return max(marks.qualities, key=lambda one: (sign * one[1], -one[2]), default=None)
 
 
-def _judge(judge: Judge) -> tuple[RunOutcome, str, MeasuredQuality | None]:
-    """Return how a run ended by what judges it, in one line why, and what that found."""
+def _judge(judge: Judge) -> tuple[RunEnd, MeasuredQuality | None]:
+    """Return how a run ended by what judges it, and what that found."""
     try:
-        return "completed", "", measure_quality(judge, list_changed_so_far(judge.variant.package_folders))
+        return RunEnd(), measure_quality(judge, list_changed_so_far(judge.variant.package_folders))
     except RecordError as error:
-        return "failed", str(error), None
+        return RunEnd("failed", str(error)), None
     except StoppedError as error:
-        return "stopped", f"{RECEIVED}{error}", None
+        return stopped_by(error), None
 
 
 def _write_epochs(folder: Path, marks: Marks, seen: bool, judged: bool) -> None:

@@ -35,7 +35,7 @@ from speedproof.run.locks import Waiting, holding_devices, holding_folder, other
 from speedproof.run.nsys_runs import convert_reports, put_reports_away, report_files, trace_lost, traced_command
 from speedproof.run.plan import plan_experiment
 from speedproof.run.process import run_here, run_process, stoppable
-from speedproof.run.program import Request, run_program
+from speedproof.run.program import ProgramRun, Request, run_program
 from speedproof.run.program_variables import passed_variables
 from speedproof.run.resume import digest_tables, expected_fingerprint, read_whole_run, remove_runs_of_another_order
 from speedproof.run.scratch import take_place, writing_apart
@@ -418,14 +418,14 @@ def _run_processes(
     return monitors
 
 
-def _watch_run(job: Job, planned: PlannedRun, folder: Path, environ: Mapping[str, str], output: int) -> Run:
-    """Run the command of a planned run, and return the record that it leaves."""
+def _watch_run(job: Job, planned: PlannedRun, folder: Path, environ: Mapping[str, str], output: int) -> tuple[Run, str | None]:
+    """Run the command of a planned run, and return the record that it leaves, and the stop signal that came, if one did."""
     data = read_record(job.dataset_file, Dataset)
     variant, packages = job.config.completed_variants[planned.variant], job.workload.declared.packages
     conditions = describe_conditions(job.config.measurement.device, variant.gpus, data, packages)
     request = Request(planned.variant, planned.mode, planned.round, planned.seed, "none")
-    place = job.dataset_file.parent / data.folder
-    return run_program(job.config, job.workload, conditions, request, folder, place, environ, output)
+    asked = ProgramRun(job.config, job.workload, request, folder, job.dataset_file.parent / data.folder, environ)
+    return run_program(asked, conditions, output)
 
 
 def _remove_other_runs(runs: Path, names: list[str]) -> None:

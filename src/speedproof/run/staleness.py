@@ -1,6 +1,6 @@
 """Whether the experiments of a results folder are those of the configuration that lies beside them."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 
 from speedproof.config.load import read_completed_config
@@ -30,7 +30,7 @@ def check_current(results: Path) -> None:
     for folder in list_experiments(results):
         experiment = read_experiment(folder)
         if name_today(experiment.experiment) in config.experiments() and (
-            differing := _find_difference(experiment, lambda name, of=folder: read_run(of / RUNS_FOLDER / name), config)
+            differing := _find_difference(experiment, _read_runs(folder, experiment), config)
         ):
             raise RecordError(
                 f"{folder}: was measured under another configuration than {results / CONFIG_FILE} says: {differing}; run the "
@@ -45,18 +45,22 @@ def read_measured(results: Path, config: Config, code: str) -> Results | None:
     except RecordError:
         return None
     experiment, runs = read.experiments[0], {run.name: run.run for run in read.runs}
-    stale = experiment.conditions.sources != code or _find_difference(experiment, runs.__getitem__, config)
+    stale = experiment.conditions.sources != code or _find_difference(experiment, runs, config)
     return None if stale else read
 
 
-def _find_difference(experiment: Experiment, find_run: Callable[[str], Run], config: Config) -> str | None:
-    """Return the first thing in which an experiment, whose runs are found by name, is not what the configuration plans."""
+def _read_runs(folder: Path, experiment: Experiment) -> dict[str, Run]:
+    return {name: read_run(folder / RUNS_FOLDER / name) for name in experiment.runs}
+
+
+def _find_difference(experiment: Experiment, runs: Mapping[str, Run], config: Config) -> str | None:
+    """Return the first thing in which an experiment is not what the configuration plans."""
     plan = plan_experiment(config, name_today(experiment.experiment), experiment.design)
     rounds = experiment.stopped.rounds if experiment.stopped and experiment.stopped.reason != "closed" else None
     planned = {name: run for name, run in plan.runs(rounds).items() if name not in experiment.undone}
     variants = (config.measurement.variants, config.measurement.pairs, plan.ablation)
-    runs = (list(planned), list(planned.values()))
-    if (experiment.variants, experiment.pairs, experiment.ablation) != variants or (experiment.runs, experiment.order) != runs:
+    order = (list(planned), list(planned.values()))
+    if (experiment.variants, experiment.pairs, experiment.ablation) != variants or (experiment.runs, experiment.order) != order:
         return "its runs are not those of `measurement`"
     if experiment.stopped and experiment.stopped.budget_min != plan.budget_min:
         return "`measurement.budget_min`"
@@ -67,7 +71,7 @@ def _find_difference(experiment: Experiment, find_run: Callable[[str], Run], con
     if experiment.trust_reported != config.measurement.trust_reported:
         return "`measurement.trust_reported`"
     for name, run in planned.items():
-        if differing := _differing_settings(find_run(name), run, config):
+        if differing := _differing_settings(runs[name], run, config):
             return f"{', '.join(differing)} of {name}"
     return None
 

@@ -42,8 +42,6 @@ from speedproof.util.environment import LAUNCHED_VARIABLE
 from speedproof.util.errors import ConfigError, ProfilingError, RecordError
 from speedproof.util.signals import StoppedError, raising_when_stopped
 
-RECEIVED = "received "  # in the record of a run that a signal stopped, before its name
-
 
 @dataclass(frozen=True)
 class Task:
@@ -62,22 +60,41 @@ class Task:
     hidden: Sequence[str] = ()  # what it does not see though it is there, by real paths, if its variant is isolated
 
 
+@dataclass(frozen=True)
+class RunEnd:
+    """How a run ended: in one line why, and the stop signal that ended it, if one did."""
+
+    outcome: RunOutcome = "completed"
+    reason: str = ""
+    signal: str | None = None
+
+    @property
+    def completed(self) -> bool:
+        """Return whether it ended well."""
+        return self.outcome == "completed"
+
+
+def stopped_by(error: StoppedError) -> RunEnd:
+    """Return the end of a run that a signal stopped."""
+    return RunEnd("stopped", f"received {error}", str(error))
+
+
 @dataclass
 class Watched:
-    """What was seen of a program while it ran. Moments are seconds of the machine's monotonic clock."""
+    """What was seen of a program while it ran."""
 
-    outcome: RunOutcome
-    reason: str
-    launched_s: float
-    ended_s: float
+    end: RunEnd
+    life: Life  # its moments, and what it used
     reports: Reports
     changed: list[str] = field(default_factory=list)  # what it changed of what is linked into its working folder
-    left: int = 0  # processes of it that still ran when it had ended, and were ended
-    gone_s: float = 0.0  # when its last process had ended
     cut: int = 0  # lines that were read in part, since they were too long
-    life: Life | None = None  # what it used
     outside: Changes = field(default_factory=Changes)  # what it changed elsewhere
     created: dict[str, str] = field(default_factory=dict)  # what it created where later runs see it, and its real path
+
+    @property
+    def process_s(self) -> float:
+        """Return how long it took, from its launch to its end."""
+        return self.life.ended_s - self.life.began_s
 
     @property
     def all_changed(self) -> list[str]:
@@ -94,54 +111,64 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
 
     Raises :class:`ConfigError` where they cannot be taken.
     """
-    config, workload, variant = task.config, task.workload, task.variant
+    variant = task.variant
     stands = place if variant.place is None else Path(variant.place)
-    before = list_watched(variant, stands, workload)
-    if task.taking_ranges and variant.image is not None:
-        raise ConfigError(
-            f"{variant.title}: NVTX ranges are not taken inside an image; read its epochs of marks, lines or a file"
-        )
-    names = [variant.reads.epoch_range] if task.taking_ranges and variant.reads.epoch_range else []
-    outside = {**os.environ, **environ, **variant.environment}
+    before = list_watched(variant, stands, task.workload)
     seen = without_dropped(variant, environ)
     if "PWD" in seen:  # as a shell has it where it starts a program: the caller's leads out of the run's folder
         seen["PWD"] = str(stands)
+    outside = {**os.environ, **environ, **variant.environment}
     provided = nullcontext(folder) if task.blind else providing_marks(task.traced_by_torch)
-    with provided as modules, taking_marks(folder) as reported, injecting(names, outside) as injected:
+    with provided as modules, taking_marks(folder) as reported, injecting(_list_ranges(task), outside) as injected:
         private = private_variables(variant, place, environ)
         environment = {**_list_environment(task, seen, modules, reported), **private, **injected.variables}
-        launched_s, launched_ns = time.monotonic(), time.time_ns()
+        launched_ns = time.time_ns()
         with (
             timing_marks(reported / MARKS_FILE) as arrivals,
             watching_file(place, variant.reads.file) as file,
             relaying(output, bool(variant.reads.patterns), folder) as relay,
         ):
-            ours = [] if task.blind else [reported, modules]
-            folders = [*ours, place, *list_private_folders(variant, place)]
-            shown = [*folders, *_list_modules(task), *_list_data(task)]
-            entered = enter_image(config, variant, stands, shown)
-            moved = _isolate(task, ["env", f"--chdir={stands}", *entered, *task.command], place, [*folders, stands])
-            lives: list[Life] = []
-            outcome, reason = _run_in(task, moved, environment, relay.output, lives, reported / MARKS_FILE)
-            ended_s = time.monotonic()
-            life = lives[0] if lives else Life(launched_s, ended_s, 0, ended_s)
+            command = _enclose(task, stands, place, [] if task.blind else [reported, modules])
+            end, life = _run_in(task, command, environment, relay.output, reported / MARKS_FILE)
         ranges = injected.read()
-        if task.traced_by_torch and outcome == "completed":
-            outcome, reason = _take_trace(modules, folder)
+        if task.traced_by_torch and end.completed:
+            end = _take_trace(modules, folder)
     found, unsearched = _search_printed(relay, variant.reads, life.ended_s)
-    if unsearched and outcome == "completed":
-        outcome, reason = "failed", unsearched
-    after = list_watched(variant, stands, workload)
-    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    reports = Reports(folder, place, found.lines, ranges, arrivals, file)
-    own_places = [*list_own_places(workload), folder, place]
+    if unsearched and end.completed:
+        end = RunEnd("failed", unsearched)
+    after = list_watched(variant, stands, task.workload)
     watched = variant.caches is not None and not variant.isolated
+    own_places = [*list_own_places(task.workload), folder, place]
     outward = find_changes(variant.package_folders, launched_ns, own_places) if watched else Changes()
     created = {name: str((stands / name).resolve()) for name in after.keys() - before.keys() if variant.place is None}
-    created |= {shorten_home(path): path for path in outward.created}
     return Watched(
-        outcome, reason, life.began_s, life.ended_s, reports, changed, life.left, life.gone_s, found.cut, life, outward, created
+        end,
+        life,
+        Reports(folder, place, found.lines, ranges, arrivals, file),
+        changed=sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name)),
+        cut=found.cut,
+        outside=outward,
+        created=created | {shorten_home(path): path for path in outward.created},
     )
+
+
+def _list_ranges(task: Task) -> list[str]:
+    """Return the names of NVTX ranges that are taken of a program."""
+    if not task.taking_ranges:
+        return []
+    if task.variant.image is not None:
+        raise ConfigError(
+            f"{task.variant.title}: NVTX ranges are not taken inside an image; read its epochs of marks, lines or a file"
+        )
+    return [task.variant.reads.epoch_range] if task.variant.reads.epoch_range else []
+
+
+def _enclose(task: Task, stands: Path, place: Path, ours: Sequence[Path]) -> list[str]:
+    """Return the words that run a program where it `stands`: in its image, and isolated, as its variant says."""
+    folders = [*ours, place, *list_private_folders(task.variant, place)]
+    shown = [*folders, *_list_modules(task), *_list_data(task)]
+    entered = enter_image(task.config, task.variant, stands, shown)
+    return _isolate(task, ["env", f"--chdir={stands}", *entered, *task.command], place, [*folders, stands])
 
 
 def list_own_places(workload: Workload) -> list[Path]:
@@ -164,15 +191,15 @@ def list_overlaid(variant: Variant, hidden: Iterable[str]) -> list[str]:
     return [*shared, *(os.path.dirname(path) for path in hidden)]  # noqa: PTH120 (as text)
 
 
-def _take_trace(exports: Path, folder: Path) -> tuple[RunOutcome, str]:
-    """Convert what torch's profiler exported to `exports`, into a run's folder; return how that ended and, in one line, why."""
+def _take_trace(exports: Path, folder: Path) -> RunEnd:
+    """Convert what torch's profiler exported to `exports`, into a run's folder; return how that ended."""
     from speedproof.profilers.kineto import convert_largest  # a timed run has no use for what that loads
 
     try:
         convert_largest(exports, folder / TRACE_FOLDER)
     except ProfilingError as error:
-        return "failed", str(error)
-    return "completed", ""
+        return RunEnd("failed", str(error))
+    return RunEnd()
 
 
 def list_watched(variant: Variant, stands: Path, workload: Workload) -> dict[str, tuple[int, int]]:
@@ -221,30 +248,36 @@ def _search_printed(relay: Relay, reading: Reading, ended_s: float) -> tuple[Fou
         return FoundLines([], 0), str(error)
 
 
-def _run_in(
-    task: Task, command: list[str], environment: dict[str, str], output: int, lives: list[Life], pipe: Path
-) -> tuple[RunOutcome, str]:
-    """Run the program, and return how it ended and, in one line, why; to `lives` its own is added, and `pipe` goes with us."""
-    program, limit_s = task.command[0], task.config.measurement.timeout_s
+def _run_in(task: Task, command: list[str], environment: dict[str, str], output: int, pipe: Path) -> tuple[RunEnd, Life]:
+    """Run the program, and return how it ended, and its life; `pipe` goes with us."""
+    limit_s, lives, launched_s = task.config.measurement.timeout_s, list[Life](), time.monotonic()
     launched = "" if task.blind else LAUNCHED_VARIABLE
     try:
         with raising_when_stopped():
             status = run_child(command, output, environment, launched, limit_s=limit_s, lives=lives, pipe=pipe)
+        end = _explain_status(task, status)
     except subprocess.TimeoutExpired:
-        return "failed", f"did not end within {limit_s} s (measurement.timeout_s), and was killed"
+        end = RunEnd("failed", f"did not end within {limit_s} s (measurement.timeout_s), and was killed")
     except StoppedError as error:
-        return "stopped", f"{RECEIVED}{error}"
+        end = stopped_by(error)
+    ended_s = time.monotonic()
+    return end, lives[0] if lives else Life(launched_s, ended_s, 0, ended_s)
+
+
+def _explain_status(task: Task, status: int) -> RunEnd:
+    if status == 0:
+        return RunEnd()
+    program = task.command[0]
     if status == -signal.SIGKILL:
-        return "failed", "killed (SIGKILL), as the system does when memory runs out"
-    if status < 0:
-        return "failed", f"ended by {signal.Signals(-status).name}"
-    if status == FAILED_STATUS and task.variant.isolated:
-        return (
-            "failed",
-            "--isolate: an overlay cannot be mounted over your HOME, /tmp or packages (its log says why); leave it out",
-        )
-    if status == 127:
-        return "failed", f"{program}: no such program; correct the variant's `command`"
-    if status == 126:
-        return "failed", f"{program}: cannot be executed; allow it (chmod +x), or name what runs it in the variant's `command`"
-    return ("completed", "") if status == 0 else ("failed", f"exit status {status}")
+        why = "killed (SIGKILL), as the system does when memory runs out"
+    elif status < 0:
+        why = f"ended by {signal.Signals(-status).name}"
+    elif status == FAILED_STATUS and task.variant.isolated:
+        why = "--isolate: an overlay cannot be mounted over your HOME, /tmp or packages (its log says why); leave it out"
+    elif status == 127:
+        why = f"{program}: no such program; correct the variant's `command`"
+    elif status == 126:
+        why = f"{program}: cannot be executed; allow it (chmod +x), or name what runs it in the variant's `command`"
+    else:
+        why = f"exit status {status}"
+    return RunEnd("failed", why)

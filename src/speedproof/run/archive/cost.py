@@ -2,14 +2,15 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import median
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import pandas as pd
 
@@ -84,39 +85,53 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
     stands in that differs from it in the fewest techniques. Past runs that broke off tell nothing.
     """
     past = [run for folder in folders for run in _find_past_runs(folder, config)]
-    experiments_min = dict.fromkeys(config.experiments(), 0.0)
-    pauses_s = _find_pauses(past)
     stand_ins = {name: _find_stand_in(config, name, past) for name in config.measurement.all_variants()}
-    runs_bytes = round_min = 0.0
-    # An experiment holds all of its GPUs, also while a run uses fewer.
-    gpus = max(1, config.experiment_resources().gpus) * config.experiment_nodes()
-    for experiment in config.experiments():
-        for planned in plan_experiment(config, experiment).order:
-            likes = [one for one in past if one.run.variant == stand_ins[planned.variant]]
-            likes = [one for one in likes if one.run.mode == planned.mode] or likes
-            if not likes:
-                continue
-            epochs, validate_every = config.epochs_of(planned.variant), config.validate_every_of(planned.variant)
-            run_s = median(_expected_s(one, epochs, validate_every) for one in likes) + pauses_s.get(planned.mode, 0.0)
-            experiments_min[experiment] += gpus * run_s / 60
-            if (planned.mode, planned.round, experiment) == ("timed", 0, config.experiments()[0]):
-                round_min += gpus * run_s / 60
-            runs_bytes += median(one.bytes for one in likes)
+    plans = {experiment: plan_experiment(config, experiment).order for experiment in config.experiments()}
+    costs = _estimate_runs(config, past, stand_ins)
+    expected = {name: [(run, costs[run.variant, run.mode]) for run in order] for name, order in plans.items()}
+    first = next(iter(expected.values()))
+    round_min = sum(one.gpu_min for run, one in first if (run.mode, run.round) == ("timed", 0))
     used = [one for one in past if one.run.variant in stand_ins.values()]
     made = config.completed or Completed(variants={})
     return Cost(
-        experiments_min=experiments_min,
+        experiments_min={name: sum((one.gpu_min for _, one in runs), 0.0) for name, runs in expected.items()},
         unknown=[name for name, other in stand_ins.items() if other is None],
         guessed={name: other for name, other in stand_ins.items() if other not in (None, name)},
         devices=sorted({one.run.conditions.device_name() for one in used}),
         data=sorted({one.run.conditions.dataset_name for one in used} - {""}),
         past_runs=len(used),
         data_mib=made.data_mib,
-        runs_mib=runs_bytes / MIB,
+        runs_mib=sum(one.bytes for runs in expected.values() for _, one in runs) / MIB,
         download_mib=made.download_mib,
         until_decided=config.measurement.until is not None,
         powers=tuple(_find_powers(config, past, round_min)) if config.measurement.rounds else (),
     )
+
+
+@dataclass(frozen=True)
+class _RunCost:
+    """What a run is expected to take; nothing if no past run tells."""
+
+    gpu_min: float = 0.0
+    bytes: float = 0.0
+
+
+def _estimate_runs(
+    config: Config, past: Sequence[PastRun], stand_ins: Mapping[str, str | None]
+) -> dict[tuple[str, Mode], _RunCost]:
+    """Return what a run of each variant is expected to take in each mode."""
+    pauses_s = _find_pauses(past)
+    # An experiment holds all of its GPUs, also while a run uses fewer.
+    gpus = max(1, config.experiment_resources().gpus) * config.experiment_nodes()
+    found: dict[tuple[str, Mode], _RunCost] = defaultdict(_RunCost)
+    for (name, other), mode in product(stand_ins.items(), get_args(Mode)):
+        likes = [one for one in past if one.run.variant == other]
+        likes = [one for one in likes if one.run.mode == mode] or likes
+        if likes:
+            epochs, validate_every = config.epochs_of(name), config.validate_every_of(name)
+            run_s = median(_expected_s(one, epochs, validate_every) for one in likes) + pauses_s.get(mode, 0.0)
+            found[name, mode] = _RunCost(gpus * run_s / 60, median(one.bytes for one in likes))
+    return found
 
 
 def describe_cost(cost: Cost) -> list[str]:

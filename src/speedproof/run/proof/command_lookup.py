@@ -30,23 +30,26 @@ def resolve_command(command: str, source: Path, path: str, contained: bool = Fal
     if contained and os.path.isabs(first):  # noqa: PTH117
         return command, []
     program = source / first if os.sep in first else shutil.which(first, path=path)
-    if program is None:
-        return command, [
-            f"{first}: no such program on your PATH; correct the command {command!r:.80}, and quote one that has arguments"
-        ]
-    if not Path(program).is_file():
-        return command, [f"{first}: no such file in {source}; correct the command {command!r:.80}"]
-    if not os.access(program, os.X_OK):
-        return command, [f"{first}: cannot be executed; allow it (chmod +x {first}), or name what runs it (sh {first})"]
-    mistakes = _list_missing_scripts(command, words, source)
-    if Path(program).absolute().is_relative_to(source.absolute()) and os.sep in first and not os.path.isabs(first):  # noqa: PTH117
-        found = first if not first.startswith("..") else str(Path(program).absolute())
-    else:
-        found = str(Path(program).absolute())
+    if mistake := _explain_program(first, program, command, source):
+        return command, [mistake]
+    absolute = Path(program or "").absolute()
+    relative = os.sep in first and not os.path.isabs(first) and not first.startswith("..")  # noqa: PTH117
+    found = first if relative and absolute.is_relative_to(source.absolute()) else str(absolute)
     outside = [
         str((source / word).resolve()) if word.startswith("../") and (source / word).exists() else word for word in words
     ]
-    return shlex.join([found, *outside]), mistakes
+    return shlex.join([found, *outside]), _list_missing_scripts(command, words, source)
+
+
+def _explain_program(first: str, program: str | Path | None, command: str, source: Path) -> str:
+    """Return why the program that a command names cannot run; nothing if it can."""
+    if program is None:
+        return f"{first}: no such program on your PATH; correct the command {command!r:.80}, and quote one that has arguments"
+    if not Path(program).is_file():
+        return f"{first}: no such file in {source}; correct the command {command!r:.80}"
+    if not os.access(program, os.X_OK):
+        return f"{first}: cannot be executed; allow it (chmod +x {first}), or name what runs it (sh {first})"
+    return ""
 
 
 def _list_missing_scripts(command: str, words: list[str], source: Path) -> list[str]:

@@ -52,12 +52,16 @@ def find_left_files(variant: Variant, own: WarmUpFiles, before: Sequence[WarmUpF
     used = _select_hideable(variant, {**own.created, **touched})
     hidden = [HiddenFiles(untouched, own=False), HiddenFiles(used, own=not touched)]
     spoilt, doubtful = _find_spoilt(variant, own, before)
-    changed = dict.fromkeys(name for one in before for name in one.changed if _counts(name, one, own.changed))
-    not_hidden = [name for name in changed if not any(_holds(above, name) for above in untouched)]
-    vanished = [name for one in before for name in one.vanished if _is_gone(name) and name not in spoilt]
-    doubtful += [name for name in vanished if str(PurePath(name).parent) not in _list_folders(own.changed)]
-    names = list(dict.fromkeys([*doubtful, *not_hidden]))
+    names = dict.fromkeys([*doubtful, *_list_not_hidden(own, before, untouched)])
     return LeftFiles([one for one in hidden if one.paths], [name for name in names if name not in spoilt], spoilt)
+
+
+def _list_not_hidden(own: WarmUpFiles, before: Sequence[WarmUpFiles], hidden: Collection[str]) -> list[str]:
+    """Return what others removed, or changed below nothing that is `hidden`, where a variant did not write itself."""
+    vanished = [name for one in before for name in one.vanished if _is_gone(name)]
+    vanished = [name for name in vanished if str(PurePath(name).parent) not in _list_folders(own.changed)]
+    changed = dict.fromkeys(name for one in before for name in one.changed if _counts(name, one, own.changed))
+    return [*vanished, *(name for name in changed if not any(_holds(above, name) for above in hidden))]
 
 
 def _find_spoilt(variant: Variant, own: WarmUpFiles, before: Sequence[WarmUpFiles]) -> tuple[list[str], list[str]]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from speedproof.config.validation_errors import NameKey
 from speedproof.results.run_record import EPOCHS_FILE
-from speedproof.stats.metrics import METRICS
+from speedproof.stats.metrics import METRICS, Metric
 from speedproof.util.errors import ConfigError
 from speedproof.util.text import suggest
 
@@ -20,21 +20,26 @@ def list_mistakes_of_metric(request: "ProofRequest", name: NameKey) -> list[str]
         return []
     if request.metric not in known:
         return [f"{name('metric')}: {request.metric!r:.40} is none of {', '.join(known)}{suggest(request.metric, known)}"]
-    metric, head = METRICS[request.metric], f"{name('metric')} {request.metric}"
+    head, mistakes = f"{name('metric')} {request.metric}", []
+    if request.device == "cpu" and "cpu" not in METRICS[request.metric].devices:
+        mistakes.append(f"is measured on a GPU; leave {name('device')} cpu out, or name another metric")
+    if lacking := _name_what_source_lacks(request, METRICS[request.metric], name):
+        mistakes.append(f"{lacking}, or leave it out")
+    return [f"{head}: {mistake}" for mistake in mistakes]
+
+
+def _name_what_source_lacks(request: "ProofRequest", metric: Metric, name: NameKey) -> str:
+    """Return what a metric needs that the source of epochs which a request names does not have; nothing if it has all."""
     is_named = request.epoch or request.epoch_s or request.epoch_range or request.file
-    sources = ", ".join(map(name, ("epoch_s", "epoch", "file")))
-    mistakes = []
-    if request.device == "cpu" and "cpu" not in metric.devices:
-        mistakes.append(f"{head}: is measured on a GPU; leave {name('device')} cpu out, or name another metric")
-    if request.rate and metric.printed in ("epoch", "epochs"):
-        mistakes.append(f"{head}: needs epochs, and {name('rate')} reads none; read them by {name('epoch_s')}, or leave it out")
-    elif request.blind and not is_named and not request.rate and EPOCHS_FILE in metric.files:
-        mistakes.append(f"{head}: needs epochs; name their source ({sources}), or leave it out")
-    elif is_named and metric.printed == "rate" and not request.rate:
-        mistakes.append(f"{head}: needs a rate ({name('rate')}) or marks; read one of them, or leave it out")
-    elif is_named and metric.validates:
-        mistakes.append(f"{head}: needs validations, which only marks have; mark them, or leave it out")
-    return mistakes
+    if request.rate:
+        of_epochs = metric.printed in ("epoch", "epochs")
+        return f"needs epochs, and {name('rate')} reads none; read them by {name('epoch_s')}" if of_epochs else ""
+    if not is_named:
+        sources = ", ".join(map(name, ("epoch_s", "epoch", "file")))
+        return f"needs epochs; name their source ({sources})" if request.blind and EPOCHS_FILE in metric.files else ""
+    if metric.printed == "rate":
+        return f"needs a rate ({name('rate')}) or marks; read one of them"
+    return "needs validations, which only marks have; mark them" if metric.validates else ""
 
 
 def check_epochs(request: "ProofRequest", epochs: Mapping[str, int]) -> None:

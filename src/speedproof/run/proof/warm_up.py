@@ -190,14 +190,14 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
             seen, judge = _run_once(setting, variant, log_file, Path(run), place)
         files = _note_files(seen, linked, before, read)
         cached = keep_caches(variant, place)
-        if seen.outcome == "stopped":  # with us, and nothing is wrong with it
+        if seen.end.outcome == "stopped":  # with us, and nothing is wrong with it
             raise KeyboardInterrupt
-        if seen.outcome != "completed":
+        if seen.end.outcome != "completed":
             last = last_words(log_file)
             asks = "; it asks for what is typed, and nobody is there: give it that in its words or a file"
-            why = f"{seen.reason}{f': {last}' if last else ''}{asks if last.startswith('EOFError') else ''}"
+            why = f"{seen.end.reason}{f': {last}' if last else ''}{asks if last.startswith('EOFError') else ''}"
             why += f"; its output: {log_file}{_name_hidden(log_file, request)}"
-            raise TrainingError(f"{variant.title}: {seen.outcome}: {why}")
+            raise TrainingError(f"{variant.title}: {seen.end.outcome}: {why}")
         try:
             marked = bool(read_marks(Path(run, MARKS_FILE)).epochs)
             if marked and request.blind and request.named_reading() is None:
@@ -207,7 +207,7 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
             arrivals = judge_arrivals(marks)
             if not (reading.cumulative or request.trust_reported):
                 check_observed_growth(marks)
-            check_total([] if marks.rates else marks.times, seen.ended_s - seen.launched_s, request.gpus)
+            check_total([] if marks.rates else marks.times, seen.process_s, request.gpus)
             quality = measure_quality(judge).quality if judge is not None else _read_last_quality(marks)
         except StoppedError:
             raise KeyboardInterrupt from None
@@ -218,9 +218,9 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
             f"{variant.title}: reports no quality, which --margin judges; mark it, print it (--quality), or measure it "
             "(--quality-command)"
         )
-    notes = [*([describe_left(seen.left)] if seen.left else []), *describe_cut(seen.cut)]
+    notes = [*([describe_left(seen.life.left)] if seen.life.left else []), *describe_cut(seen.cut)]
     observed = _observe(files.changed, seen, marks, cached)
-    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, arrivals, notes, observed, files, quality)
+    return _Tried(marked, seen.process_s, copy_s, marks, arrivals, notes, observed, files, quality)
 
 
 def _note_files(seen: Watched, linked: LinkedFiles, before: Sequence[WarmUpFiles], read: Sequence[Path]) -> WarmUpFiles:
@@ -341,9 +341,9 @@ def _run_isolated(
     """Return how long a variant and its average epoch take without what is hidden; None if it does not run so."""
     with tempfile.TemporaryDirectory() as run, working_folder(setting.workload, variant) as place:
         seen, _ = _run_once(setting, variant, log_file, Path(run), place, list(hidden.paths.values()))
-        if seen.outcome == "stopped":
+        if seen.end.outcome == "stopped":
             raise KeyboardInterrupt
-        if seen.outcome != "completed":
+        if seen.end.outcome != "completed":
             return None
         try:
             marks = read_progress(seen.reports, reading)
@@ -352,7 +352,7 @@ def _run_isolated(
         except RecordError:
             return None
     steady_s = _list_steady_s(marks)
-    return seen.ended_s - seen.launched_s, fmean(steady_s) if steady_s else None
+    return seen.process_s, fmean(steady_s) if steady_s else None
 
 
 def _list_steady_s(marks: Marks) -> list[float]:
@@ -365,7 +365,7 @@ def _observe(changed: Sequence[str], seen: Watched, marks: Marks, cached: int) -
     epochs_s = [epoch.train_s for epoch in marks.epochs]
     steady_s = _list_steady_s(marks)
     return WarmUpObserved(
-        process_s=seen.ended_s - seen.launched_s,
+        process_s=seen.process_s,
         epoch_s=fmean(steady_s) if steady_s else None,
         typical_epoch_s=median(steady_s) if steady_s else None,
         # The first may compile, or read from a disk what later ones find in memory.
@@ -397,7 +397,7 @@ def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -
                 convert_input(Path(scratch, REPORT_FILE), trace, config.profiling.nsys)
             analyze_trace(trace)
         except SpeedproofError as error:
-            why = error.moved(Path(scratch), Path()) if seen.outcome == "completed" else seen.reason
+            why = error.moved(Path(scratch), Path()) if seen.end.outcome == "completed" else seen.end.reason
             raise TrainingError(
                 f"{variant.title}: a trace of it tells nothing: {why}; leave --profiled out; its output: {log_file}"
             ) from None
