@@ -102,20 +102,16 @@ def ending_as_proof(folder: Path | None = None, tell: Callable[[SpeedproofError]
             with explaining_errors(folder):
                 yield
                 sys.stdout.flush()  # what nobody reads, or has no room, is no verdict either
-        except SpeedproofError as error:
-            tell(error)
-            raise
         except BrokenPipeError:
             raise
-        except OSError as error:
-            tell(explained := explain_os_error(error))
-            raise explained from None
-    except SpeedproofError as error:
-        raise _without_verdict(error) from None
-    except BrokenPipeError:  # nobody reads any more
+        except (SpeedproofError, OSError) as error:
+            explained = error if isinstance(error, SpeedproofError) else explain_os_error(error)
+            tell(explained)
+            raise _without_verdict(explained) from None
+    except BrokenPipeError:
         _drop_output()
         sys.exit(NO_VERDICT)
-    except OSError as error:
+    except OSError as error:  # of `tell`
         raise _without_verdict(explain_os_error(error)) from None
 
 
