@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from speedproof.util.numbers import format_value
+
 PAGE_FILE = "report.html"
 
 Tone = Literal["good", "bad", "open", "plain"]
@@ -50,6 +52,11 @@ class Table:
     header: Sequence[str]
     rows: Sequence[Sequence[Words]]
     notes: Sequence[str] = ()
+
+
+def write_row(*cells: str | float | None) -> Row:
+    """Return cells as text: whole numbers as they are, others as times in seconds, a dash where there is none."""
+    return [str(cell) if isinstance(cell, str | int) else format_value(cell, "s") for cell in cells]
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,11 @@ class Markup:
 
 
 Element = Text | Table | Picture | Bars | ShellCommand | Markup
+
+
+def make_table(header: Sequence[str], rows: Sequence[Sequence[Words]], *notes: str) -> list[Element]:
+    """Return a table with its notes as the elements of a section; none without rows."""
+    return [Table(header, rows, notes)] if rows else []
 
 
 @dataclass(frozen=True)

@@ -11,22 +11,27 @@ from speedproof.results.summary import Communication, Launches, PathClass, Sampl
 from speedproof.util.numbers import format_count, format_value
 from speedproof.util.units import MIB
 
-_PROSE = Prose("trace.md.j2")
+PROSE = Prose("trace.md.j2")
 _UNEVEN = 0.1  # of the mean: where the median differs by more, it is said, too
-_ROLES = {"sm_active": "SMs active", "tensor_active": "tensor cores active", "dram_read": "memory read", "dram_write": "written"}
+_ROLES = {
+    "sm_active": "SMs active",
+    "tensor_active": "tensor cores active",
+    "dram_read": "memory read",
+    "dram_write": "written",
+}
 
 # The largest cause of time without a kernel, of which there must be some.
-describe_main_cause: Callable[[Summary], str] = _PROSE["main_cause"]
+describe_main_cause: Callable[[Summary], str] = PROSE["main_cause"]
 # How long an iteration would be without idle time, and with data loaded beside it.
-describe_ideal: Callable[[Summary], str] = _PROSE["ideal"]
+describe_ideal: Callable[[Summary], str] = PROSE["ideal"]
 # How long GPUs communicate in a mean iteration, and how much of that is hidden.
-describe_communication: Callable[[Communication], str] = _PROSE["communication"]
+describe_communication: Callable[[Communication], str] = PROSE["communication"]
 # How long kernels wait for their start, and how many do.
-describe_launches: Callable[[Launches], str] = _PROSE["launches"]
+describe_launches: Callable[[Launches], str] = PROSE["launches"]
 # Which ranges repeat on the loop's thread: what --epoch could choose.
-describe_candidates: Callable[[Summary], str] = _PROSE["candidates"]
+describe_candidates: Callable[[Summary], str] = PROSE["candidates"]
 # How much of the GPU's time no phase claims, and why.
-describe_unattributed: Callable[[Summary], str] = _PROSE["unattributed"]
+describe_unattributed: Callable[[Summary], str] = PROSE["unattributed"]
 
 
 def describe_epochs(summary: Summary) -> str:
@@ -38,14 +43,14 @@ def describe_epochs(summary: Summary) -> str:
     length_s, median_s = sum(lengths_s), median(lengths_s)
     mean_s = length_s / len(epochs)
     uneven = abs(mean_s - median_s) > _UNEVEN * mean_s
-    text = _PROSE["epochs"](summary, mean_s, median_s if uneven else None, len(epochs) == len(summary.epochs))
+    text = PROSE["epochs"](summary, mean_s, median_s if uneven else None, len(epochs) == len(summary.epochs))
     if not summary.recorded:
         return f"{text}; of the GPU's work too little was recorded to say how busy it was."
     if not summary.has_gpu:
         return f"{text}; no GPU was used."
     gpu = sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in epochs) / length_s
     kernel = sum(epoch.kernel_busy_fraction * epoch.duration_s for epoch in epochs) / length_s
-    return f"{text}; {_PROSE['busy'](summary, gpu, kernel)}"
+    return f"{text}; {PROSE['busy'](summary, gpu, kernel)}"
 
 
 def describe_epoch_change(a: str, b: str, difference: Difference) -> list[str]:
@@ -64,8 +69,8 @@ def describe_counters(summary: Summary) -> Iterator[str]:
         metrics = [metric for metric in summary.metrics if metric.device == device]
         uses = {metric.role: metric for metric in metrics if metric.role}
         shown = [f"{word} {_format_metric(uses[role])}" for role, word in _ROLES.items() if role in uses]
-        yield _PROSE["counters"](device, metrics, shown)
-    yield from (_PROSE["memory"](memory, MIB) for memory in summary.memory)
+        yield PROSE["counters"](device, metrics, shown)
+    yield from (PROSE["memory"](memory, MIB) for memory in summary.memory)
 
 
 def _format_metric(metric: SampledMetric) -> str:
@@ -80,7 +85,7 @@ def describe_paths(summary: Summary) -> str:
     shares = [f"{name} {format_value(length / sum(sums.values()), '%')}" for name, length in largest_first]
     counted = {name: sum(path.largest == name for path in paths) for name in sums}
     most = [f"{name} in {format_count(number, summary.found.unit)}" for name, number in counted.items() if number]
-    return _PROSE["paths"](shares, most if len(paths) > 1 else [], summary.clock_skew)
+    return PROSE["paths"](shares, most if len(paths) > 1 else [], summary.clock_skew)
 
 
 def describe_explained_share(summary: Summary) -> str:
@@ -90,9 +95,4 @@ def describe_explained_share(summary: Summary) -> str:
     whole = sum(idle_gap.total_s for idle_gap in summary.idle_gaps)
     unknown = sum(idle_gap.total_s for idle_gap in summary.idle_gaps if idle_gap.cause in (HOST, NO_RANGE))
     unexplained = sum(idle_gap.total_s for idle_gap in summary.idle_gaps if idle_gap.cause == UNEXPLAINED)
-    return _PROSE["explained_share"](*(part / whole for part in (whole - unknown - unexplained, unknown, unexplained)))
-
-
-def format_seconds(value: float | None) -> str:
-    """Return a time with its unit, as tables and sentences of traces show it."""
-    return format_value(value, "s")
+    return PROSE["explained_share"](*(part / whole for part in (whole - unknown - unexplained, unknown, unexplained)))
