@@ -2,13 +2,14 @@
 
 import io
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
 from typing import Any, TypeVar
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -97,6 +98,24 @@ def variant_markers(variants: Iterable[Key]) -> dict[Key, str]:
 def name_variant(title: str) -> str:
     """Return what a variant is called where there is room for a line: a command may be longer than any figure."""
     return shorten(printable(title), _LONGEST)
+
+
+def label_rows(axes: Axes, labels: Sequence[str], room: float = 0.5) -> None:
+    """Name the rows of a chart of bars from top to bottom, and draw its grid; `room` is that above the first."""
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 1 + room, -room)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", which="both")
+
+
+def annotate(axes: Axes, text: str, place: tuple[float, float], points: tuple[float, float], **style: Any) -> None:
+    """Write text so many points beside a place."""
+    axes.annotate(text, place, points, textcoords="offset points", **({"fontsize": 8} | style))
+
+
+def draw_legend_above(axes: Axes, height: float = 1.0, **options: Any) -> None:
+    """Draw a legend at the right above the axes."""
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, height), **options)
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> None:
