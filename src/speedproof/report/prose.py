@@ -15,6 +15,11 @@ def make_environment(package: str = "speedproof.report", folder: str = "template
     return Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options)
 
 
+def is_of_kind(element: object, name: str) -> bool:
+    """Return whether a page's element is of the class of this name, as a template's test."""
+    return type(element).__name__ == name
+
+
 @cache
 def _load_macros(template: str) -> Any:
     # Paragraphs are text, not markup: who shows them escapes them.
