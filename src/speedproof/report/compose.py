@@ -2,7 +2,7 @@
 
 from speedproof.report.accounts import draw_bars, draw_waterfall, read_accounts
 from speedproof.report.answer import capitalize
-from speedproof.report.document import Document, Element, Markup, Picture, Section, Text, make_table
+from speedproof.report.document import Document, Element, Markup, Picture, Text, make_sections, make_table
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.findings import (
     describe_container,
@@ -52,8 +52,7 @@ def compose_document(
     case = name_case(evidence.results.runs[0].run.case)
     title = f"{capitalize(case)}: {'documented speedups' if comparison.claims else 'speedups'}, measured"
     unfolded = {"reach", "why", "timeline", "claims", *(["ablation"] if len(comparison.ablation) <= _LONG_ABLATION else [])}
-    parts = _list_parts(evidence, pictures or {}, timeline)
-    sections = [Section(anchor, name, elements, anchor not in unfolded) for anchor, name, elements in parts if elements]
+    sections = make_sections(_list_parts(evidence, pictures or {}, timeline), unfolded)
     return Document(title, compose_first_screen(evidence), sections)
 
 

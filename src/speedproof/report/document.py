@@ -1,6 +1,6 @@
 """What a report is made of, whoever writes it down: a first screen, and sections of text, tables, figures and bars."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -131,6 +131,11 @@ class Section:
     title: str
     elements: Sequence[Element]
     folded: bool = True
+
+
+def make_sections(parts: Sequence[tuple[str, str, Sequence[Element]]], unfolded: Collection[str]) -> list[Section]:
+    """Return sections of these anchors, titles and elements; what has no elements is no section."""
+    return [Section(anchor, title, elements, anchor not in unfolded) for anchor, title, elements in parts if elements]
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,6 @@ def compose_claims(comparison: Comparison) -> list[Element]:
 
 
 def compose_unmeasured_claims(comparison: Comparison) -> list[Element]:
-    """Compose the documented numbers that were not measured, by what it would take."""
     claims = [claim for claim in comparison.claims if claim.verdict == "not measured"]
     reasons = [claim.reason for claim in claims]
     claims.sort(key=lambda claim: reasons.index(claim.reason))
@@ -91,7 +90,6 @@ def compose_speed(comparison: Comparison) -> list[Element]:
 
 
 def compose_quality(comparison: Comparison) -> list[Element]:
-    """Compose which variants are of equal quality, by which rule."""
     rule = comparison.quality
     notes = [] if rule.margin is None else [RESULT_PROSE["quality_rule"](rule)]
     header = ["Variants", f"Equal quality (the faster variant's {rule.title} first)"]
@@ -108,13 +106,11 @@ def compose_ways(comparison: Comparison) -> list[Element]:
 
 
 def compose_further(comparison: Comparison) -> list[Element]:
-    """Compose the further metrics of timed runs."""
     header = ["Metric", "Variant", "Mean", "95 % interval", "Runs", "Ratio to the first variant"]
     return make_table(header, list_further(comparison), RESULT_PROSE["further"]())
 
 
 def compose_phases(evidence: Evidence, recorders: Sequence[str]) -> list[Element]:
-    """Compose the phases of each profiled run."""
     rows = []
     for run, summary in evidence.traces.values():
         parts_s = {
@@ -145,13 +141,11 @@ def compose_roofline(comparison: Comparison) -> list[Element]:
 
 
 def compose_overheads(comparison: Comparison) -> list[Element]:
-    """Compose how much longer a training epoch took than without a profiler."""
     rows = [[name_place(one.title, one, comparison), one.mode, format_value(one.ratio, "×")] for one in comparison.overheads]
     return make_table(["Variant", "Mode", "Training epoch against timed runs"], rows, Marked(RESULT_PROSE["profiling"]()))
 
 
 def compose_container(comparison: Comparison) -> list[Element]:
-    """Compose what the container costs."""
     rows = [
         [
             name_place(cost.title, cost, comparison),

@@ -19,6 +19,7 @@ from speedproof.report.document import (
     Text,
     VariantName,
     Words,
+    make_sections,
     write_row,
 )
 from speedproof.report.setup_sections import PROFILERS
@@ -113,8 +114,7 @@ def _list_sections(
         ("repeats", "What else repeats", _show_each(traces, _show_candidates)),
     ]
     tables = _show_listings(traces)
-    shown = [(anchor, title, elements or tables.get(anchor, [])) for anchor, title, elements in parts]
-    return [Section(anchor, title, elements, anchor not in _UNFOLDED) for anchor, title, elements in shown if elements]
+    return make_sections([(anchor, title, elements or tables[anchor]) for anchor, title, elements in parts], _UNFOLDED)
 
 
 def _show_listings(traces: Sequence[Traced]) -> dict[str, list[Element]]:

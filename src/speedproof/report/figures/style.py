@@ -87,12 +87,12 @@ def new_figure(height_in: float) -> Figure:
 
 def variant_colours(variants: Iterable[Key]) -> dict[Key, str]:
     """Return one colour for each variant, in their order; they repeat after six."""
-    return {variant: VARIANT_COLOURS[number % len(VARIANT_COLOURS)] for number, variant in enumerate(variants)}
+    return dict(zip(variants, cycle(VARIANT_COLOURS), strict=False))
 
 
 def variant_markers(variants: Iterable[Key]) -> dict[Key, str]:
     """Return one marker for each variant, so that variants can be told apart in print, too."""
-    return {variant: VARIANT_MARKERS[number % len(VARIANT_MARKERS)] for number, variant in enumerate(variants)}
+    return dict(zip(variants, cycle(VARIANT_MARKERS), strict=False))
 
 
 def name_variant(title: str) -> str:
