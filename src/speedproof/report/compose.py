@@ -1,5 +1,6 @@
 """A report on a results folder as a document: the same for the page and for Markdown."""
 
+from speedproof.report import report_tables, setup_sections
 from speedproof.report.accounts import draw_bars, draw_waterfall, read_accounts
 from speedproof.report.answer import capitalize
 from speedproof.report.document import Document, Element, Markup, Picture, Text, make_sections, make_table
@@ -15,32 +16,11 @@ from speedproof.report.findings import (
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.report.headlines import describe_headlines, name_case, tabulate_speedups
 from speedproof.report.ranks_section import compose_gpus, describe_rank_variants
-from speedproof.report.report_tables import (
-    RESULT_PROSE,
-    compose_ablation,
-    compose_claims,
-    compose_container,
-    compose_further,
-    compose_overheads,
-    compose_phases,
-    compose_quality,
-    compose_roofline,
-    compose_speed,
-    compose_unmeasured_claims,
-    compose_ways,
-)
-from speedproof.report.setup_sections import (
-    compose_conditions,
-    compose_environment,
-    compose_numbers,
-    compose_runs,
-    compose_unmeasured,
-    name_profilers,
-)
 from speedproof.report.timeline.fragment import TracedVariant
 from speedproof.results.comparison import Comparison
 from speedproof.stats.main_ratios import MainRatio, find_main_ratios
 
+_UNMEASURED = "Documented, not measured here, and what it would take"
 _LONG_ABLATION = 30  # stages: a longer one is folded
 
 
@@ -70,25 +50,25 @@ def _list_parts(
         ("reach", "What these numbers can and cannot show", _compose_reach(evidence)),
         ("why", "Why", _compose_why(evidence)),
         ("timeline", "Timeline", [timeline] if timeline else []),
-        ("claims", "Documented against measured", compose_claims(comparison)),
-        ("ablation", "The ablation", [*show("ablation"), *compose_ablation(comparison)]),
-        ("unmeasured-claims", "Documented, not measured here, and what it would take", compose_unmeasured_claims(comparison)),
-        ("speed", "Speed without a profiler", [*show("epoch_times"), *compose_speed(comparison)]),
-        ("quality", "Quality", [*show("convergence"), *compose_quality(comparison)] if learns else []),
-        ("way", f"Way to a {comparison.quality.title}", compose_ways(comparison)),
+        ("claims", "Documented against measured", report_tables.compose_claims(comparison)),
+        ("ablation", "The ablation", [*show("ablation"), *report_tables.compose_ablation(comparison)]),
+        ("unmeasured-claims", _UNMEASURED, report_tables.compose_unmeasured_claims(comparison)),
+        ("speed", "Speed without a profiler", [*show("epoch_times"), *report_tables.compose_speed(comparison)]),
+        ("quality", "Quality", [*show("convergence"), *report_tables.compose_quality(comparison)] if learns else []),
+        ("way", f"Way to a {comparison.quality.title}", report_tables.compose_ways(comparison)),
         ("gpus", "Several GPUs", compose_gpus(evidence)),
-        ("use", _name_use(comparison), [*show("utilisation"), *compose_further(comparison)]),
+        ("use", _name_use(comparison), [*show("utilisation"), *report_tables.compose_further(comparison)]),
         ("kernels", "Kernels", show("kernels")),
-        ("phases", "Phases", compose_phases(evidence, name_profilers(evidence))),
-        ("limit", "How near to the machine's limit", [*show("roofline"), *compose_roofline(comparison)]),
-        ("profiling", "What profiling costs", compose_overheads(comparison)),
-        ("container", "What the container costs", compose_container(comparison)),
-        ("conditions", "What ran on what", compose_conditions(evidence)),
-        ("runs", "Runs", compose_runs(evidence)),
-        ("environment", "Environment", compose_environment(evidence)),
+        ("phases", "Phases", report_tables.compose_phases(evidence, setup_sections.name_profilers(evidence))),
+        ("limit", "How near to the machine's limit", [*show("roofline"), *report_tables.compose_roofline(comparison)]),
+        ("profiling", "What profiling costs", report_tables.compose_overheads(comparison)),
+        ("container", "What the container costs", report_tables.compose_container(comparison)),
+        ("conditions", "What ran on what", setup_sections.compose_conditions(evidence)),
+        ("runs", "Runs", setup_sections.compose_runs(evidence)),
+        ("environment", "Environment", setup_sections.compose_environment(evidence)),
         ("again", "Run this again", [*list_commands(evidence)]),
-        ("unmeasured", "What could not be measured or used here", compose_unmeasured(evidence)),
-        ("numbers", "How the numbers are made", compose_numbers(evidence)),
+        ("unmeasured", "What could not be measured or used here", setup_sections.compose_unmeasured(evidence)),
+        ("numbers", "How the numbers are made", setup_sections.compose_numbers(evidence)),
     ]
 
 
@@ -116,12 +96,16 @@ def _compose_reach(evidence: Evidence) -> list[Element]:
     elements: list[Element] = []
     for unequal in (False, True):
         if rows := tabulate_speedups(comparison, unequal=unequal):
-            lead = RESULT_PROSE["speedups"](unequal, model, comparison.conditions.device_name())
+            lead = report_tables.RESULT_PROSE["speedups"](unequal, model, comparison.conditions.device_name())
             elements += [Text([lead]), *make_table(rows[0], rows[1:])]
     sentences = [capitalize(sentence) for sentence in describe_headlines(comparison, tabulated=bool(elements))]
     if not sentences and not elements:
-        sentences = [RESULT_PROSE["nothing_compared"](len(comparison.ablation) > 1)]
-    limits = [*describe_noise(comparison), *describe_container(comparison), *describe_limits(evidence)]
+        sentences = [report_tables.RESULT_PROSE["nothing_compared"](len(comparison.ablation) > 1)]
+    limits = [
+        *describe_noise(comparison),
+        *describe_container(comparison),
+        *describe_limits(evidence),
+    ]
     return [*elements, Text([*sentences, *limits], bullets=True)]
 
 
@@ -131,5 +115,9 @@ def _compose_why(evidence: Evidence) -> list[Element]:
     if compared := next((one for one in _main_pairs(evidence) if all(name in accounts for name in one.variants)), None):
         faster, slower = compared.variants if compared.interval[0] >= 1 else compared.variants[::-1]
         elements.append(draw_waterfall(accounts[slower], accounts[faster]))
-    sentences = [*describe_variants(evidence), *describe_rank_variants(evidence), *describe_differences(evidence)]
+    sentences = [
+        *describe_variants(evidence),
+        *describe_rank_variants(evidence),
+        *describe_differences(evidence),
+    ]
     return [*elements, *([Text(sentences, bullets=True)] if sentences else [])]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from speedproof.report import trace_phrases
 from speedproof.report.accounts import build_account, draw_bars, draw_waterfall, explain, split_difference
 from speedproof.report.document import (
     Badge,
@@ -24,20 +25,6 @@ from speedproof.report.document import (
 )
 from speedproof.report.setup_sections import PROFILERS
 from speedproof.report.trace_listings import Listing, list_difference, list_summary
-from speedproof.report.trace_phrases import (
-    PROSE,
-    describe_candidates,
-    describe_communication,
-    describe_counters,
-    describe_epoch_change,
-    describe_epochs,
-    describe_explained_share,
-    describe_ideal,
-    describe_launches,
-    describe_main_cause,
-    describe_paths,
-    describe_unattributed,
-)
 from speedproof.results.difference import Difference
 from speedproof.results.summary import PathClass, Summary, name_one
 from speedproof.util.numbers import format_value
@@ -60,8 +47,8 @@ def compose_trace(traced: Traced, timeline: Markup) -> Document:
     account = build_account(traced.title, summary)
     bars: list[Element] = [draw_bars([account])] if account.total_s > 0 else []
     sections = _list_sections([traced], [*bars, Text(list(_describe_whole(summary)))], [], [], timeline)
-    why = describe_main_cause(summary) if summary.idle_gaps else ""
-    facts = [Fact("Iterations", describe_epochs(summary)), *_list_facts([traced])]
+    why = trace_phrases.describe_main_cause(summary) if summary.idle_gaps else ""
+    facts = [Fact("Iterations", trace_phrases.describe_epochs(summary)), *_list_facts([traced])]
     first = FirstScreen([Badge("one profiled run", "plain")], _describe_use(traced), facts, why=why)
     return Document(f"{traced.title}: where its time goes", first, sections)
 
@@ -75,12 +62,12 @@ def compose_pair(a: Traced, b: Traced, difference: Difference, timeline: Markup)
     if min(account.total_s for account in accounts) > 0:
         why = [draw_bars(accounts), draw_waterfall(slow, fast)]
     terms: list[Element] = [_tabulate(listing, f"{listing.title}.") for listing in list_difference(difference) if listing.rows]
-    facts = [Fact("How sure", [Marked(PROSE["pair_sureness"](unit))])]
+    facts = [Fact("How sure", [Marked(trace_phrases.PROSE["pair_sureness"](unit))])]
     if difference.total_per_sample_s is not None:
-        facts.append(Fact("A sample", PROSE["samples"](difference, name_one(unit))))
+        facts.append(Fact("A sample", trace_phrases.PROSE["samples"](difference, name_one(unit))))
     first = FirstScreen(
         [Badge("two profiled runs: no verdict", "open")],
-        describe_epoch_change(a.title, b.title, difference),
+        trace_phrases.describe_epoch_change(a.title, b.title, difference),
         [*facts, *_list_facts([a, b], difference.notes)],
         why=[VariantName(fast.title), " takes ", explain(slow, fast)] if difference.total_s else "",
     )
@@ -125,7 +112,7 @@ def _show_listings(traces: Sequence[Traced]) -> dict[str, list[Element]]:
             if listing.rows:
                 shown[listing.anchor] += [*_name(traced, traces, listing.title), _tabulate(listing)]
     if shown["gaps"]:
-        shown["gaps"].append(Text([PROSE["gap_within"](traces[0].summary.found.unit)]))
+        shown["gaps"].append(Text([trace_phrases.PROSE["gap_within"](traces[0].summary.found.unit)]))
     return shown
 
 
@@ -159,11 +146,11 @@ def _show_paths(summary: Summary) -> list[Element]:
     ]
     header = [summary.found.unit, *get_args(PathClass), "largest"]
     notes = [f"And {len(paths) - len(rows)} more, in summary.json."] if len(rows) < len(paths) else []
-    return [Text([describe_paths(summary)]), Table(header, rows, notes)]
+    return [Text([trace_phrases.describe_paths(summary)]), Table(header, rows, notes)]
 
 
 def _show_candidates(summary: Summary) -> list[Element]:
-    return [Text([describe_candidates(summary)])] if summary.candidates else []
+    return [Text([trace_phrases.describe_candidates(summary)])] if summary.candidates else []
 
 
 def _describe_use(traced: Traced) -> Words:
@@ -180,15 +167,15 @@ def _describe_use(traced: Traced) -> Words:
 
 def _describe_whole(summary: Summary) -> Iterator[str]:
     if summary.ideal_epoch_s is not None:
-        yield describe_ideal(summary)
-        yield describe_unattributed(summary)
+        yield trace_phrases.describe_ideal(summary)
+        yield trace_phrases.describe_unattributed(summary)
     if summary.idle_gaps:
-        yield describe_explained_share(summary)
+        yield trace_phrases.describe_explained_share(summary)
     if summary.launches is not None:
-        yield describe_launches(summary.launches)
-    yield from describe_counters(summary)
+        yield trace_phrases.describe_launches(summary.launches)
+    yield from trace_phrases.describe_counters(summary)
     if summary.communication is not None:
-        yield describe_communication(summary.communication)
+        yield trace_phrases.describe_communication(summary.communication)
 
 
 def _list_facts(traces: Sequence[Traced], notes: Sequence[str] = ()) -> Iterator[Fact]:
@@ -196,9 +183,9 @@ def _list_facts(traces: Sequence[Traced], notes: Sequence[str] = ()) -> Iterator
     devices = dict.fromkeys(device for summary in summaries for device in summary.devices)
     yield Fact("Machine", f"{', '.join(devices) or 'No GPU in the trace'}.")
     profilers = dict.fromkeys(f"{PROFILERS[summary.profiler]} {summary.profiler_version}" for summary in summaries)
-    yield Fact("Profiler", PROSE["profiled_by"](profilers))
+    yield Fact("Profiler", trace_phrases.PROSE["profiled_by"](profilers))
     if count := len(_list_notes(traces)) + len(notes):
-        yield Fact("To know", PROSE["to_know"](count), warns=True)
+        yield Fact("To know", trace_phrases.PROSE["to_know"](count), warns=True)
 
 
 def _list_notes(traces: Sequence[Traced]) -> list[Words]:

@@ -10,19 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from speedproof.report.figures import style
+from speedproof.report.figures import figure_data, style
 from speedproof.report.figures.ablation_figure import draw_ablation
 from speedproof.report.figures.epochs_figure import draw_epoch_times
-from speedproof.report.figures.figure_data import (
-    Evidence,
-    lacks_ablation,
-    lacks_gpu_traces,
-    lacks_rates,
-    lacks_timed_runs,
-    lacks_traces,
-    lacks_validation,
-    read_evidence,
-)
 from speedproof.report.figures.figure_index import FIGURES_FILE, FigureEntry, FigureIndex
 from speedproof.report.figures.phases_figure import draw_phases
 from speedproof.report.figures.timeline_figure import draw_timeline
@@ -40,7 +30,7 @@ _BINS = 200
 _FEWEST_SAMPLES = 20  # of NVML; a line through fewer says nothing of when the GPU was busy
 
 
-def draw_utilisation(evidence: Evidence) -> Figure:
+def draw_utilisation(evidence: figure_data.Evidence) -> Figure:
     """Draw the share of time in which the GPU was busy, from the trace, with NVML's own number as a thin line."""
     traces = {variant: pair for variant, pair in evidence.traces.items() if pair[1].has_gpu}
     colours = style.variant_colours(evidence.results.variants)
@@ -78,7 +68,7 @@ def _length_s(summary: Summary) -> float:
 _TERA = 1e12
 
 
-def draw_roofline(evidence: Evidence) -> Figure:
+def draw_roofline(evidence: figure_data.Evidence) -> Figure:
     """Draw arithmetic a second over arithmetic a byte, both logarithmic, below the roof of the measured rates."""
     points = [point for point in evidence.comparison.roofline if point.variant in evidence.results.variants]  # no stages
     figure = style.new_figure(3.4)
@@ -117,7 +107,7 @@ _SHOWN = 10
 _OTHER = "all others"
 
 
-def draw_kernels(evidence: Evidence) -> Figure:
+def draw_kernels(evidence: figure_data.Evidence) -> Figure:
     """Draw the time of the largest groups of kernels, in seconds an epoch or iteration, variant beside variant."""
     variants = {variant: kernel_groups(summary) for variant, (_, summary) in evidence.traces.items() if summary.has_gpu}
     groups = _largest_groups(list(variants.values()))
@@ -156,7 +146,7 @@ def _largest_groups(variants: list[Counter[str]]) -> list[str]:
     return groups if len(largest) <= _SHOWN else [*groups, _OTHER]
 
 
-def draw_convergence(evidence: Evidence) -> Figure:
+def draw_convergence(evidence: figure_data.Evidence) -> Figure:
     """Draw the quality of every timed run over its epochs and over its wall-clock time, start-up included."""
     variants, quality = evidence.results.variants, evidence.comparison.quality
     colours, markers = style.variant_colours(variants), style.variant_markers(variants)
@@ -205,24 +195,24 @@ class FigureKind:
 
     name: str
     title: str
-    draw: Callable[[Evidence], Figure]
-    lacks: Callable[[Evidence], str | None]
+    draw: Callable[[figure_data.Evidence], Figure]
+    lacks: Callable[[figure_data.Evidence], str | None]
 
     @property
     def shows_traces(self) -> bool:
         """Return whether the figure is drawn from profiled runs."""
-        return self.lacks in (lacks_traces, lacks_gpu_traces)
+        return self.lacks in (figure_data.lacks_traces, figure_data.lacks_gpu_traces)
 
 
 FIGURES = (
-    FigureKind("epoch_times", "Epoch times", draw_epoch_times, lacks_timed_runs),
-    FigureKind("ablation", "The ablation", draw_ablation, lacks_ablation),
-    FigureKind("timeline", "Timeline", draw_timeline, lacks_traces),
-    FigureKind("phases", "Where the time goes", draw_phases, lacks_traces),
-    FigureKind("utilisation", "GPU utilisation", draw_utilisation, lacks_gpu_traces),
-    FigureKind("kernels", "Kernels", draw_kernels, lacks_gpu_traces),
-    FigureKind("roofline", "How near to the machine's limit", draw_roofline, lacks_rates),
-    FigureKind("convergence", "Convergence", draw_convergence, lacks_validation),
+    FigureKind("epoch_times", "Epoch times", draw_epoch_times, figure_data.lacks_timed_runs),
+    FigureKind("ablation", "The ablation", draw_ablation, figure_data.lacks_ablation),
+    FigureKind("timeline", "Timeline", draw_timeline, figure_data.lacks_traces),
+    FigureKind("phases", "Where the time goes", draw_phases, figure_data.lacks_traces),
+    FigureKind("utilisation", "GPU utilisation", draw_utilisation, figure_data.lacks_gpu_traces),
+    FigureKind("kernels", "Kernels", draw_kernels, figure_data.lacks_gpu_traces),
+    FigureKind("roofline", "How near to the machine's limit", draw_roofline, figure_data.lacks_rates),
+    FigureKind("convergence", "Convergence", draw_convergence, figure_data.lacks_validation),
 )
 
 
@@ -232,7 +222,7 @@ def draw_figures(results: Path, out: Path) -> FigureIndex:
     `figures.json`, written last, lists the figures and says why one is missing. Files of a figure that is no longer drawn
     are removed, so that the folder never shows an older measurement.
     """
-    evidence = read_evidence(results)
+    evidence = figure_data.read_evidence(results)
     (out / FIGURES_FILE).unlink(missing_ok=True)
     entries = []
     with report_progress("drawing", len(FIGURES), "figures", after_s=SOON_S) as advance:
@@ -244,7 +234,7 @@ def draw_figures(results: Path, out: Path) -> FigureIndex:
     return index
 
 
-def _draw_figure(kind: FigureKind, evidence: Evidence, out: Path) -> FigureEntry:
+def _draw_figure(kind: FigureKind, evidence: figure_data.Evidence, out: Path) -> FigureEntry:
     missing = kind.lacks(evidence)
     if missing is None:
         with style.figure_style():

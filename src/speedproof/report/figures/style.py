@@ -46,37 +46,11 @@ VALIDATION_COLOURS = {
 }
 _OTHER_PHASES = (_SKY, _BLUE, _YELLOW, _ORANGE, _GREEN, _VERMILLION, _PURPLE, _BLACK)
 
-_STYLE: Any = {  # matplotlib's own type of keys differs from version to version
-    # Soft axes behind what is drawn, as seaborn's style "ticks" has them; seaborn itself takes seconds to import.
-    **dict.fromkeys(["axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color"], ".15"),
-    "axes.axisbelow": True,
-    "lines.solid_capstyle": "round",
-    "patch.edgecolor": "w",
-    "patch.force_edgecolor": True,
-    "font.family": ["DejaVu Sans"],  # comes with matplotlib, so figures look alike everywhere
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelsize": 9,
-    "xtick.labelsize": 8.5,
-    "ytick.labelsize": 9,
-    "legend.fontsize": 8.5,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": "#DDDDDD",
-    "grid.linewidth": 0.6,
-    "text.parse_math": False,  # a title with dollar signs is a title
-    "svg.fonttype": "none",  # words stay words, in the page's own colours, to be found and read aloud
-    "svg.hashsalt": "speedproof",  # fixes the ids that matplotlib would draw by lot
-}
-
 
 @contextmanager
 def figure_style() -> Iterator[None]:
     """Draw and save in the figures' style, whatever the user's matplotlib is set to."""
-    with mpl.rc_context(mpl.rcParamsDefault), mpl.rc_context(_STYLE):
+    with mpl.rc_context(fname=Path(__file__).with_name("figures.mplstyle")):
         yield
 
 
