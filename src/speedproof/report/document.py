@@ -1,8 +1,10 @@
 """What a report is made of, whoever writes it down: a first screen, and sections of text, tables, figures and bars."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
+
+from speedproof.util.numbers import format_value
 
 PAGE_FILE = "report.html"
 
@@ -50,6 +52,11 @@ class Table:
     header: Sequence[str]
     rows: Sequence[Sequence[Words]]
     notes: Sequence[str] = ()
+
+
+def write_row(*cells: str | float | None) -> Row:
+    """Return cells as text: whole numbers as they are, others as times in seconds, a dash where there is none."""
+    return [str(cell) if isinstance(cell, str | int) else format_value(cell, "s") for cell in cells]
 
 
 @dataclass(frozen=True)
@@ -111,6 +118,11 @@ class Markup:
 Element = Text | Table | Picture | Bars | ShellCommand | Markup
 
 
+def make_table(header: Sequence[str], rows: Sequence[Sequence[Words]], *notes: str) -> list[Element]:
+    """Return a table with its notes as the elements of a section; none without rows."""
+    return [Table(header, rows, notes)] if rows else []
+
+
 @dataclass(frozen=True)
 class Section:
     """A part of a report with a name of its own to link to."""
@@ -119,6 +131,11 @@ class Section:
     title: str
     elements: Sequence[Element]
     folded: bool = True
+
+
+def make_sections(parts: Sequence[tuple[str, str, Sequence[Element]]], unfolded: Collection[str]) -> list[Section]:
+    """Return sections of these anchors, titles and elements; what has no elements is no section."""
+    return [Section(anchor, title, elements, anchor not in unfolded) for anchor, title, elements in parts if elements]
 
 
 @dataclass(frozen=True)

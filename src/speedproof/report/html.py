@@ -7,16 +7,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Template
 from markdown_it import MarkdownIt
 from markupsafe import Markup as Safe
 
-from speedproof.report import document
 from speedproof.report.document import Document, Link, Marked, Picture, VariantName
+from speedproof.report.prose import is_of_kind, make_environment
 from speedproof.results.files import read_text, write_text
 from speedproof.util.text import printable
 
-_LONG = 240  # characters: a longer text scrolls in its place
+_LONG = 480  # characters: a longer text scrolls in its place
 _LONG_WORD = 24
 _LONG_NAME = 48  # a longer name is cut, and whole where the mouse rests on it
 _WEB = ("https://", "http://")
@@ -40,7 +40,7 @@ def render_html(page: Document, out: Path) -> None:
 
 def compose_html(page: Document) -> str:
     """Return a document as a self-contained page."""
-    return _environment().get_template("report.html.j2").render(page=page, kind=_name_kind)
+    return _load_template().render(page=page)
 
 
 def load_picture(title: str, caption: str, path: Path) -> Picture:
@@ -62,10 +62,9 @@ def _theme(colour: str) -> str:
 def show(value: Any) -> Safe:
     """Return text as HTML that shows it as it is: names apart, Markdown of this package rendered, long text scrolling."""
     text = _show_one(value)
-    length = len(value.text if isinstance(value, Link) else "".join(map(str, value)) if not isinstance(value, str) else value)
-    if length > 2 * _LONG and not isinstance(value, Marked):
-        return Safe(f'<span class="long" tabindex="0">{text}</span>')
-    return Safe(text)
+    shown = value if isinstance(value, str) else value.text if isinstance(value, Link) else "".join(map(str, value))
+    long = len(shown) > _LONG and not isinstance(value, Marked)
+    return Safe(f'<span class="long" tabindex="0">{text}</span>' if long else text)
 
 
 def _show_one(value: Any) -> str:
@@ -78,24 +77,20 @@ def _show_one(value: Any) -> str:
             shown = html.escape(printable(" ".join(value.split())))
             cut = " cut" if len(value) > _LONG_NAME else ""
             return f'<bdi class="variant{cut}" title="{shown}">{shown}</bdi>'
-        case Link() if value.target.startswith(_WEB):
-            return f'<a href="{html.escape(value.target)}" rel="noreferrer">{_show_one(value.text)}</a>'
         case Link():
-            return _show_one(value.text)
-        case str():
-            return _show_text(value)
+            text = _show_one(value.text)
+            to_web = value.target.startswith(_WEB)
+            return f'<a href="{html.escape(value.target)}" rel="noreferrer">{text}</a>' if to_web else text
+        case str():  # only a word that is longer than any column may be broken inside
+            return "".join(map(_show_word, re.split(r"(\s+)", printable(value, keep="\n"))))
         case Sequence():
             return "".join(map(_show_one, value))
         case _:
             return html.escape(printable(str(value)))
 
 
-def _show_text(text: str) -> str:
-    """Return text in which only a word that is longer than any column may be broken inside."""
-    parts = re.split(r"(\s+)", printable(text, keep="\n"))
-    return "".join(
-        f'<span class="word">{html.escape(part)}</span>' if len(part) > _LONG_WORD else html.escape(part) for part in parts
-    )
+def _show_word(word: str) -> str:
+    return f'<span class="word">{html.escape(word)}</span>' if len(word) > _LONG_WORD else html.escape(word)
 
 
 @cache
@@ -104,18 +99,9 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("js-default", {"linkify": False})
 
 
-def _name_kind(element: document.Element) -> str:
-    return type(element).__name__
-
-
 @cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("speedproof.report"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+def _load_template() -> Template:
+    environment = make_environment(autoescape=True)
     environment.filters.update(show=show)
-    return environment
+    environment.tests.update(of_kind=is_of_kind)
+    return environment.get_template("report.html.j2")

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Template
 from markupsafe import Markup
 
 from speedproof.report.compose import compose_document
 from speedproof.report.document import Document, Link, Marked
 from speedproof.report.figures.figure_data import Evidence, read_evidence
 from speedproof.report.forest_picture import draw_forest_picture
+from speedproof.report.prose import is_of_kind, make_environment
 from speedproof.results.comparison import COMPARISON_FILE
 from speedproof.results.files import write_text
 from speedproof.util.text import printable
@@ -50,9 +51,7 @@ def write_report(results: Evidence | Path, out: Path) -> None:
 
 def compose_markdown(page: Document, numbers: str) -> str:
     """Return a document as Markdown; `numbers` is where its `comparison.json` lies, from the file that it is written to."""
-    template = _environment().get_template("report.md.j2")
-    text = template.render(page=page, picture=PICTURE_FILE, numbers=numbers, kind=lambda element: type(element).__name__)
-    return _share_targets(text)
+    return _share_targets(_load_template().render(page=page, picture=PICTURE_FILE, numbers=numbers))
 
 
 def _share_targets(text: str) -> str:
@@ -74,8 +73,10 @@ def escape_markdown(value: Any) -> Markup:
             return Markup(f"[{escape_markdown(value.text)}]({escape_link(value.target)})")
         case str():
             return _escape_marks(" ".join(value.split()))
-        case Sequence():
-            return Markup("").join(map(_escape_part, value))
+        case Sequence():  # of parts, whose spaces at their ends stay
+            return Markup("").join(
+                Markup(part) if isinstance(part, Marked) else _escape_marks(re.sub(r"\s+", " ", part)) for part in value
+            )
     return escape_markdown(str(value))
 
 
@@ -84,13 +85,6 @@ def escape_link(value: Any) -> Markup:
     link = quote(str(value), safe=_OF_LINKS)
     scheme = link.split("/")[0]
     return Markup(link if ":" not in scheme or scheme in ("https:", "http:") else "")
-
-
-def _escape_part(part: str) -> Markup:
-    """Return a part of a sentence, whose spaces at its ends stay."""
-    if isinstance(part, Marked):
-        return Markup(part)
-    return _escape_marks(re.sub(r"\s+", " ", part))
 
 
 def _escape_marks(text: str) -> Markup:
@@ -108,16 +102,9 @@ def _escape_html(text: str) -> Markup:
 
 
 @cache
-def _environment() -> Environment:
-    """Return the environment in which whatever a template prints is escaped, unless a template says that it is Markdown."""
-    environment = Environment(
-        loader=PackageLoader("speedproof.report"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=True,  # so that macros give Markup; what to escape, and how, is Markdown's affair:
-        finalize=escape_markdown,
-    )
+def _load_template() -> Template:
+    # Whatever the template prints is escaped, unless it says that it is Markdown; `autoescape` makes macros give Markup.
+    environment = make_environment(keep_trailing_newline=True, autoescape=True, finalize=escape_markdown)
     environment.filters.update(escape=escape_markdown, line=_escape_line, link=escape_link, as_html=_escape_html)
-    return environment
+    environment.tests.update(of_kind=is_of_kind)
+    return environment.get_template("report.md.j2")

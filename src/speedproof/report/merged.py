@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from speedproof.report.answer import capitalize
+from speedproof.report.document import Row
 from speedproof.report.forest import describe_state
 from speedproof.report.objection_phrases import describe_objection
 from speedproof.report.scope import SHARED_MACHINE
@@ -40,30 +41,18 @@ def list_merged(answer: MergedAnswer) -> Iterator[Listing | str]:
     for (variants, experiments), own in sections.items():
         yield Listing(variants, _COLUMNS, [_list_cells(merged) for merged in own], most=len(own))
         yield f"Experiments: {', '.join(experiments)}"
-        yield from _describe_doubts(own)
-        yield from _describe_learning(own)
+        yield from _list_notes(own)
     if not answer.ratios:
         yield "No experiment has pairs of timed runs of two variants."
-    yield from _list_claims(answer)
-
-
-def _list_claims(answer: MergedAnswer) -> Iterator[Listing | str]:
-    """Yield a table of documented ratios, and how many were not judged."""
-    rows = [
-        [
-            claim.text,
-            claim.documented,
-            format_value(claim.measured, claim.unit),
-            format_range(claim.low, claim.high, claim.unit),
-            str(claim.counted),
-            claim.verdict,
-        ]
-        for claim in answer.claims
-    ]
-    if rows:
-        yield Listing("", _CLAIMS, rows, most=len(rows))
+    if answer.claims:
+        yield Listing("", _CLAIMS, [_list_claim(claim) for claim in answer.claims], most=len(answer.claims))
     if answer.not_judged:
         yield f"Not judged: {format_count(answer.not_judged, 'documented ratio')} that these experiments did not measure."
+
+
+def _list_claim(claim: ClaimResult) -> Row:
+    measured, interval = format_value(claim.measured, claim.unit), format_range(claim.low, claim.high, claim.unit)
+    return [claim.text, claim.documented, measured, interval, str(claim.counted), claim.verdict]
 
 
 def write_merged_json(answer: MergedAnswer) -> str:
@@ -95,16 +84,11 @@ def _name_variants(merged: MergedRatio) -> str:
     return " / ".join(merged.titles[name] for name in names)
 
 
-def _list_cells(merged: MergedRatio) -> list[str]:
+def _list_cells(merged: MergedRatio) -> Row:
     ratio = merged.ratio
-    where = format_count(ratio.hosts, "machine")
-    return [
-        METRICS[ratio.metric].title,
-        *format_ratio(ratio.centre, ratio.low, ratio.high),
-        str(ratio.pairs),
-        f"{where}, {SHARED_MACHINE}" if ratio.runs_beside else where,
-        _describe_outcome(merged),
-    ]
+    where = format_count(ratio.hosts, "machine") + (f", {SHARED_MACHINE}" if ratio.runs_beside else "")
+    value, interval = format_ratio(ratio.centre, ratio.low, ratio.high)
+    return [METRICS[ratio.metric].title, value, interval, str(ratio.pairs), where, _describe_outcome(merged)]
 
 
 def _describe_outcome(merged: MergedRatio) -> str:
@@ -118,14 +102,10 @@ def _list_doubts(merged: MergedRatio) -> list[str]:
     return [describe_objection(one, merged.titles) for one in leading]
 
 
-def _describe_doubts(ratios: Sequence[MergedRatio]) -> Iterator[str]:
-    """Yield why ratios of the same runs are inconclusive, each reason once."""
+def _list_notes(ratios: Sequence[MergedRatio]) -> Iterator[str]:
+    """Yield why ratios of the same runs are inconclusive, each reason once, and the quality that they share."""
     doubts = dict.fromkeys(doubt for merged in ratios for doubt in _list_doubts(merged))
     yield from (f"Inconclusive: {doubt}." for doubt in doubts)
     yield from (f"Reported times are trusted: {reason}." for reason in ratios[0].trust_reported)
-
-
-def _describe_learning(ratios: Sequence[MergedRatio]) -> Iterator[str]:
-    """Yield the quality that ratios of the same runs share, as the first of them has it."""
     checks = [merged.ratio.quality for merged in ratios if merged.ratio.quality is not None]
     yield from (f"Quality {check.outcome}: {capitalize(check.reason)}." for check in checks[:1])

@@ -2,12 +2,13 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import get_args
 
 from speedproof.report.answer import list_judged
 from speedproof.report.claim_phrases import describe_statement, describe_verdict
+from speedproof.report.document import Link, Marked, Words
 from speedproof.report.headlines import name_case
 from speedproof.report.markdown import escape_markdown
 from speedproof.report.scope import SHARED_MACHINE
@@ -35,8 +36,7 @@ def tabulate_records(folder: Path, newest: int | None = None, link: str | None =
     Raises:
         RecordError: a record cannot be read.
     """
-    link = folder.name if link is None else link
-    return _tabulate(_HEADER, [_describe_record(record, link) for record in _list_records(folder)[:newest]])
+    return _tabulate(_HEADER, [_describe_record(record, _link(record, link)) for record in _list_records(folder)[:newest]])
 
 
 def tabulate_cases(folder: Path, link: str | None = None) -> str:
@@ -48,14 +48,13 @@ def tabulate_cases(folder: Path, link: str | None = None) -> str:
     Raises:
         RecordError: a record cannot be read.
     """
-    rows: dict[tuple[str, str], list[str]] = {}
-    records = [(record, read_current_comparison(record)) for record in _list_records(folder)]
+    rows: dict[tuple[str, str], list[Words]] = {}
+    records = [(_link(record, link), read_current_comparison(record)) for record in _list_records(folder)]
     for enough in (True, False):
-        for record, comparison in records:
-            where = f"[{record.name}]({folder.name if link is None else link}/{record.name}/report.md)"
+        for where, comparison in records:
             for claim in list_judged(comparison):
                 if (claim.verdict != "inconclusive" or (claim.counted or 0) >= LEAST_PAIRS) == enough:
-                    case = _describe_case(claim, comparison.conditions.device_name(), where)
+                    case = [*_describe_case(claim, comparison.conditions.device_name()), where]
                     rows.setdefault((claim.source, claim.id), case)
     return _tabulate(_CASES_HEADER, list(rows.values()))
 
@@ -75,72 +74,68 @@ def update_readme(readme: Path, folder: Path, link: str | None = None) -> None:
         "newest records": lambda: tabulate_records(folder, _NEWEST, link),
         "cases": lambda: tabulate_cases(folder, link),
     }
-    written = text
-    for part, tabulate in tables.items():
-        begin, end = BEGIN.format(part=part), END.format(part=part)
-        if written.count(begin) == written.count(end) == 1 and written.index(begin) < written.index(end):
-            before, rest = written.split(begin)
-            written = f"{before}{begin}\n{tabulate()}{end}{rest.split(end)[1]}"
-        elif begin in written or end in written:
-            raise RecordError(f"{readme}: needs a line `{begin}` and after it `{end}`, each once; mend them")
-    if written == text and not any(BEGIN.format(part=part) in text for part in tables):
-        begin, end = BEGIN.format(part="records"), END.format(part="records")
-        raise RecordError(f"{readme}: needs a line `{begin}` and after it `{end}`, each once; add them where the table belongs")
-    write_text(readme, written)
+    marks = {part: (BEGIN.format(part=part), END.format(part=part)) for part in tables}
+    present = {part: (begin, end) for part, (begin, end) in marks.items() if begin in text or end in text}
+    for part, (begin, end) in (present or {"records": marks["records"]}).items():
+        if not (text.count(begin) == text.count(end) == 1 and text.index(begin) < text.index(end)):
+            remedy = "mend them" if present else "add them where the table belongs"
+            raise RecordError(f"{readme}: needs a line `{begin}` and after it `{end}`, each once; {remedy}")
+        text = f"{text[: text.index(begin)]}{begin}\n{tables[part]()}{text[text.index(end) :]}"
+    write_text(readme, text)
 
 
 def _list_records(folder: Path) -> list[Path]:
     return sorted((path.parent for path in folder.glob(f"*/{COMPARISON_FILE}")), reverse=True)
 
 
-def _tabulate(header: list[str], rows: list[list[str]]) -> str:
-    return "".join(f"| {' | '.join(row)} |\n" for row in [header, ["---"] * len(header), *rows])
+def _link(record: Path, link: str | None) -> Link:
+    return Link(record.name, f"{record.parent.name if link is None else link}/{record.name}/report.md")
 
 
-def _describe_case(claim: ClaimResult, device: str, where: str) -> list[str]:
-    measured = NO_NUMBER if claim.measured is None else format_value(claim.measured, claim.unit)
+def _tabulate(header: Sequence[str], rows: Sequence[Sequence[Words]]) -> str:
+    cells = [header, ["---"] * len(header), *(map(escape_markdown, row) for row in rows)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in cells)
+
+
+def _describe_case(claim: ClaimResult, device: str) -> list[Words]:
+    measured = format_value(claim.measured, claim.unit)
     if claim.low is not None and claim.high is not None:
         measured += f" ({format_range(claim.low, claim.high, claim.unit)})"
     lacking = claim.reason.partition("; ")[2]  # what keeps it from more, as that a verdict needs more pairs
     return [
-        f"[{escape_markdown(claim.text)}]({claim.url})",
-        f"{escape_markdown(describe_statement(claim))}, {escape_markdown(claim.hardware)}",
-        f"{measured}, {escape_markdown(device)}{f', {SHARED_MACHINE}' if claim.runs_beside else ''}",
+        Link(claim.text, claim.url),
+        f"{describe_statement(claim)}, {claim.hardware}",
+        Marked(f"{measured}, {escape_markdown(device)}{f', {SHARED_MACHINE}' if claim.runs_beside else ''}"),
         f"{describe_verdict(claim)}: {lacking}" if lacking else describe_verdict(claim),
-        where,
     ]
 
 
-def _describe_record(record: Path, link: str) -> list[str]:
-    comparison = read_current_comparison(record)
-    runs = read_results(record).runs
+def _describe_record(record: Path, where: Link) -> list[Words]:
+    comparison, runs = read_current_comparison(record), read_results(record).runs
+    conditions = comparison.conditions
     dates = sorted({run.run.started[:10] for run in runs})
-    variants = sorted(_training_epochs_s(comparison).items(), key=lambda variant: -min(variant[1]))
     counts = Counter(claim.verdict for claim in comparison.claims)
     verdicts = [f"{counts[verdict]} {verdict}" for verdict in get_args(ClaimVerdict) if counts[verdict]]
+    epochs = [f"{escape_markdown(title)} {_format_experiments(epochs_s)}" for title, epochs_s in _training_epochs_s(comparison)]
     return [
         dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
-        escape_markdown(comparison.conditions.device_name())
-        + (f", {SHARED_MACHINE}" if any(run.had_company for run in runs) else ""),
-        "synthetic"
-        if comparison.conditions.synthetic_data
-        else escape_markdown(comparison.conditions.dataset_name or NO_NUMBER),
-        escape_markdown(name_case(runs[0].run.case)),
-        ", ".join(f"{escape_markdown(title)} {_format_experiments(epochs_s)}" for title, epochs_s in variants) or NO_NUMBER,
+        conditions.device_name() + (f", {SHARED_MACHINE}" if any(run.had_company for run in runs) else ""),
+        "synthetic" if conditions.synthetic_data else conditions.dataset_name or NO_NUMBER,
+        name_case(runs[0].run.case),
+        Marked(", ".join(epochs) or NO_NUMBER),
         ", ".join(verdicts) or NO_NUMBER,
-        f"[{record.name}]({link}/{record.name}/report.md)",
+        where,
     ]
 
 
 def _format_experiments(epochs_s: list[float]) -> str:
     """Write one machine's time, or the shortest and the longest of several where they read differently."""
-    shortest, longest = min(epochs_s), max(epochs_s)
-    alike = format_value(shortest, "s") == format_value(longest, "s")
-    return format_value(shortest, "s") if alike else format_range(shortest, longest, "s")
+    shortest, longest = format_value(min(epochs_s), "s"), format_value(max(epochs_s), "s")
+    return shortest if shortest == longest else format_range(min(epochs_s), max(epochs_s), "s")
 
 
-def _training_epochs_s(comparison: Comparison) -> dict[str, list[float]]:
-    """Return the timed training epochs of every variant, by title: of each experiment, or one of all its machines.
+def _training_epochs_s(comparison: Comparison) -> list[tuple[str, list[float]]]:
+    """Return the timed training epochs of every variant, the slowest first: of each experiment, or one of all its machines.
 
     A stage of an ablation between two variants is left out.
     """
@@ -148,4 +143,4 @@ def _training_epochs_s(comparison: Comparison) -> dict[str, list[float]]:
     for row in comparison.measured:
         if (row.mode, row.metric) == ("timed", "training_epoch_s"):
             found.setdefault(row.title, []).append(row.centre)
-    return found
+    return sorted(found.items(), key=lambda variant: -min(variant[1]))

@@ -1,198 +1,153 @@
-"""The report's tables: rows of text, each number through one helper."""
+"""The report's sections of tables: what each row is made of, each number through one helper."""
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from speedproof.report.claim_phrases import describe_statement, describe_verdict
-from speedproof.report.document import Row
+from speedproof.report.document import Element, Link, Marked, Row, Table, Text, Words, make_table, write_row
 from speedproof.report.figures.figure_data import Evidence
+from speedproof.report.findings import describe_ablation, describe_verdicts
 from speedproof.report.headlines import describe_needed, describe_unclaimed
+from speedproof.report.prose import Prose
 from speedproof.report.scope import name_place
 from speedproof.results.claim_results import ClaimResult
-from speedproof.results.comparison import Comparison, ContainerCost, Measured, MetricNote, Ratio, Reached, Stage, TraceChange
-from speedproof.results.diagnosis import Diagnosis, FindingState
-from speedproof.results.folder import Results
-from speedproof.results.run_record import Run
+from speedproof.results.comparison import Comparison, ContainerCost, Measured, Ratio, Reached, Stage, TraceChange
 from speedproof.stats.metrics import EPOCHS_TO_QUALITY, METRICS, PROCESS_TO_QUALITY, TIME_TO_QUALITY
 from speedproof.util.numbers import NO_NUMBER, format_range, format_ratio, format_value
-from speedproof.util.text import write_setting
 
+RESULT_PROSE = Prose("results.md.j2")
 _CHANGES = {"gpu": "GPU in", "idle": "GPU idle,", "cpu": "CPU in"}
+_CLOCKS = (TIME_TO_QUALITY, PROCESS_TO_QUALITY)
 
 
-@dataclass(frozen=True)
-class ClaimTable:
-    """Measured claims, and the conditions that their last column refers to by letter."""
-
-    rows: list[Row]
-    conditions: dict[str, str]
-
-
-def list_levels(comparison: Comparison) -> list[Row]:
-    """Return variant, metric, mean, interval and runs of the timed levels of the main metrics but the ways to a quality."""
-    notes = comparison.metrics
-    timed = [measured for measured in _timed_levels(comparison) if not notes[measured.metric].further]
+def compose_claims(comparison: Comparison) -> list[Element]:
+    """Compose the outcomes of documented numbers, with what differs from the documented measurement by letter."""
+    if not comparison.claims:
+        return []
+    claims = [claim for claim in comparison.claims if claim.verdict != "not measured"]
+    summary = Text([describe_verdicts(comparison)])
+    if not claims:
+        return [summary, Text(["No documented number could be measured."])]
+    conditions = dict.fromkeys(condition for claim in claims for condition in claim.conditions)
+    letters = {condition: _letter(number) for number, condition in enumerate(conditions)}
     return [
-        [
-            name_place(measured.title, measured, comparison),
-            comparison.title_of(measured.metric),
-            *_describe_level(measured, comparison),
-        ]
-        for measured in timed
+        summary,
+        Table(
+            ["Claim", "Outcome", "Measured", "Documented", "Spread", "Hardware", "Conditions", "From"],
+            [_describe_claim(claim, letters) for claim in claims],
+        ),
+        Text(["What differs from the documented measurement:"]),
+        Text([[Marked(f"**{letter}**"), ": ", condition] for condition, letter in letters.items()], bullets=True),
+        Text([Marked(RESULT_PROSE["outcomes"]())]),
     ]
 
 
-def list_further(comparison: Comparison) -> list[Row]:
-    """Return metric, variant, mean, interval, runs and the ratio to the first variant, of each further timed level.
-
-    The ratio is such that above 1 the variant is better than the first one.
-    """
-    reference = next(iter(comparison.variants))
-    known = {None, *(measured.metric for measured in comparison.measured)}
-    ratios = {(ratio.metric, frozenset(_variants(ratio)), ratio.experiment): ratio for ratio in _timed_ratios(comparison)}
-    rows = []
-    for measured in _timed_levels(comparison):
-        note = comparison.metrics[measured.metric]
-        if note.further and METRICS[measured.metric].listed_with in known:
-            ratio = ratios.get((measured.metric, frozenset((reference, measured.variant)), measured.experiment))
-            gain = "{} ({})".format(*_describe_ratio(ratio)) if ratio and measured.variant != reference else NO_NUMBER
-            variant = name_place(measured.title, measured, comparison)
-            rows.append([note.title, variant, *_describe_level(measured, comparison), gain])
-    return rows
+def compose_unmeasured_claims(comparison: Comparison) -> list[Element]:
+    claims = [claim for claim in comparison.claims if claim.verdict == "not measured"]
+    reasons = [claim.reason for claim in claims]
+    claims.sort(key=lambda claim: reasons.index(claim.reason))
+    rows: list[list[Words]] = [
+        [Link(claim.text, claim.url), claim.documented, claim.hardware, claim.reason] for claim in claims
+    ]
+    return make_table(["Claim", "Documented", "Hardware", "What it would take"], rows)
 
 
-def list_ratios(comparison: Comparison) -> list[Row]:
-    """Return metric, variants, ratio, interval and pairs of the main metrics' timed ratios, after each metric's noise floor."""
-    rows: dict[str, list[Row]] = {}
-    for noise in comparison.noise_floor:
-        if comparison.metrics[noise.metric].further:
-            continue
-        title, (value, interval) = comparison.title_of(noise.metric), format_ratio(noise.centre, noise.low, noise.high)
-        spread = f"{interval}; pairs differ by up to {format_value(noise.largest, '%')}"
-        variants = name_place(f"{noise.title} / itself (noise floor)", noise, comparison)
-        row = [title, variants, value, spread, str(noise.pairs)]
-        rows.setdefault(title, []).append(row)
-    for ratio in _timed_ratios(comparison):
-        if comparison.metrics[ratio.metric].further:
-            continue
-        title = comparison.title_of(ratio.metric)
-        variants = name_place(_name_variants(ratio, comparison), ratio, comparison)
-        row = [title, variants, *_describe_ratio(ratio), str(ratio.pairs)]
-        rows.setdefault(title, []).append(row)
-    return [row for group in rows.values() for row in group]
-
-
-def list_qualities(comparison: Comparison) -> list[Row]:
-    """Return variants and whether they are of equal quality, once for each two variants, by the first metric."""
-    found: dict[tuple[frozenset[str], str | None], Row] = {}
-    for ratio in _timed_ratios(comparison):
-        if ratio.quality is not None:
-            row = [
-                name_place(_name_variants(ratio, comparison), ratio, comparison),
-                f"{ratio.quality.outcome}: {ratio.quality.reason}",
-            ]
-            found.setdefault((frozenset(_variants(ratio)), ratio.experiment), row)
-    return list(found.values())
-
-
-def list_ways_to_quality(comparison: Comparison) -> list[Row]:
-    """Return quality, variant, runs that reached it, epochs, both clocks and the ratio, for each target in reach."""
-    levels: dict[tuple[float | None, str, str], list[Measured]] = {}
-    for level in comparison.measured:
-        if level.mode == "timed" and level.target is not None:
-            levels.setdefault((level.target, level.variant, level.metric), []).append(level)
-    reference = next(iter(comparison.variants))
-    ratios: dict[tuple[float | None, str, str], list[Ratio]] = {}
-    for ratio in comparison.ratios:
-        if ratio.mode == "timed" and ratio.reference == reference:
-            ratios.setdefault((ratio.target, ratio.candidate, ratio.metric), []).append(ratio)
-    withheld = {(u.target, u.candidate): f"withheld: {u.reason}" for u in comparison.unreached if u.reference == reference}
-    in_reach = {row.target for row in comparison.reached if row.reached}
-    rows = []
-    for row in comparison.reached:
-        if row.target in in_reach:
-            clocks = [TIME_TO_QUALITY, PROCESS_TO_QUALITY]
-            found = [levels.get((row.target, row.variant, metric), []) for metric in (EPOCHS_TO_QUALITY, *clocks)]
-            cells = [
-                "; ".join(name_place(_describe_level(level, comparison)[0], level, comparison) for level in own) or NO_NUMBER
-                for own in found
-            ]
-            gains = [ratios.get((row.target, row.variant, metric), []) for metric in clocks]
-            cells += [
-                "; ".join(name_place("{} ({})".format(*_describe_ratio(gain)), gain, comparison) for gain in own)
-                or withheld.get((row.target, row.variant), NO_NUMBER)
-                for own in gains
-            ]
-            rows.append([comparison.quality.format(row.target), row.title, _describe_reached(row), *cells])
-    return rows
-
-
-def list_ablation(comparison: Comparison) -> list[Row]:
-    """Return title, change, time, gain, interval and whether it counts, quality and trace's changes of each stage."""
-    return [
-        [
+def compose_ablation(comparison: Comparison) -> list[Element]:
+    """Compose the ablation's stages; nothing if there are not two."""
+    stages, quality = comparison.ablation, comparison.quality
+    if len(stages) < 2:
+        return []
+    changes = "Largest changes in the trace, a training epoch"
+    rows = [
+        write_row(
             name_place(stage.title, stage, comparison),
             stage.technique or NO_NUMBER,
-            format_value(stage.level, "s"),
+            stage.level,
             *_describe_gain(stage),
-            comparison.quality.format(stage.best_quality),
+            quality.format(stage.best_quality),
             "; ".join(_describe_change(change) for change in stage.changes) or NO_NUMBER,
-        ]
-        for stage in comparison.ablation
+        )
+        for stage in stages
     ]
+    header = ["Stage", "Changes", "Training epoch", "Gain", "95 % interval", f"Best {quality.title}", changes]
+    note = RESULT_PROSE["ablation"](quality.title, len(stages) - 1)
+    return make_table(header, rows, note, *describe_ablation(comparison))
 
 
-def list_incomparable_variants(comparison: Comparison) -> list[Row]:
-    """Return experiment, mode, variants and what differed, of every pair of variants that cannot be compared."""
-    return [
+def compose_speed(comparison: Comparison) -> list[Element]:
+    """Compose the ratios and levels of timed runs, and which variants could not be compared."""
+    notes = [RESULT_PROSE["ratios"](), *([RESULT_PROSE["noise_floor"]()] if comparison.noise_floor else [])]
+    elements = [
+        *make_table(["Metric", "Variants", "Ratio", "95 % interval", "Pairs"], list_ratios(comparison), *notes),
+        *make_table(["Variant", "Metric", "Mean", "95 % interval", "Runs"], list_levels(comparison), RESULT_PROSE["levels"]()),
+    ]
+    apart = [
         [row.experiment, row.mode, f"{row.reference} / {row.candidate}", "; ".join(row.differences)]
         for row in comparison.incomparable
     ]
+    if apart:
+        elements.append(Text(["Not compared, since more than the techniques differed inside an experiment:"]))
+    return elements + make_table(["Experiment", "Mode", "Variants", "Differs"], apart)
 
 
-def list_claims(comparison: Comparison) -> ClaimTable:
-    """Return the measured claims: text, hardware, documented, measured, spread, outcome, letters of conditions, how."""
-    claims = [claim for claim in comparison.claims if claim.verdict != "not measured"]
-    conditions = list(dict.fromkeys(condition for claim in claims for condition in claim.conditions))
-    letters = {condition: _letter(number) for number, condition in enumerate(conditions)}
-    return ClaimTable(
-        rows=[_describe_claim(claim, letters) for claim in claims],
-        conditions={letter: condition for condition, letter in letters.items()},
-    )
+def compose_quality(comparison: Comparison) -> list[Element]:
+    rule = comparison.quality
+    notes = [] if rule.margin is None else [RESULT_PROSE["quality_rule"](rule)]
+    header = ["Variants", f"Equal quality (the faster variant's {rule.title} first)"]
+    return make_table(header, list_qualities(comparison), *notes)
 
 
-def group_unmeasured(comparison: Comparison) -> dict[str, list[ClaimResult]]:
-    """Return the claims that were not measured, by reason."""
-    groups: dict[str, list[ClaimResult]] = {}
-    for claim in comparison.claims:
-        if claim.verdict == "not measured":
-            groups.setdefault(claim.reason, []).append(claim)
-    return groups
-
-
-def list_techniques(results: Results) -> list[Row]:
-    """Return a header of the variants' titles and one row for each technique in which they differ."""
-    variants = {run.run.variant: run.run.techniques for run in reversed(results.runs)}
-    techniques = [variants[variant] for variant in results.variants]
-    keys = [key for key in techniques[0] if key not in {"title", "epochs", "validate_every"}]
-    differing = [key for key in keys if any(variant.get(key) != techniques[0][key] for variant in techniques)]
-    return [
-        list(results.variants.values()),
-        *([key, *(write_setting(variant.get(key)) for variant in techniques)] for key in differing),
+def compose_ways(comparison: Comparison) -> list[Element]:
+    """Compose how long variants take to each quality that is in reach."""
+    header = [
+        *(comparison.quality.title, "Variant", "Runs that reached it", "Epochs", "Training clock"),
+        *("From the start of the process", "Ratio, training clock", "Ratio, from the start"),
     ]
+    return make_table(header, list_ways_to_quality(comparison), RESULT_PROSE["clocks"](bool(comparison.prepared)))
 
 
-def list_overheads(comparison: Comparison) -> list[Row]:
-    """Return variant, mode and how much longer a training epoch took than without a profiler."""
-    return [
-        [name_place(overhead.title, overhead, comparison), overhead.mode, format_value(overhead.ratio, "×")]
-        for overhead in comparison.overheads
+def compose_further(comparison: Comparison) -> list[Element]:
+    header = ["Metric", "Variant", "Mean", "95 % interval", "Runs", "Ratio to the first variant"]
+    return make_table(header, list_further(comparison), RESULT_PROSE["further"]())
+
+
+def compose_phases(evidence: Evidence, recorders: Sequence[str]) -> list[Element]:
+    rows = []
+    for run, summary in evidence.traces.values():
+        parts_s = {
+            "training": sum(epoch.training_s for epoch in summary.epochs),
+            "validation": sum(epoch.duration_s - epoch.training_s for epoch in summary.epochs),
+        }
+        for phase in summary.phases:
+            if parts_s.get(phase.part, 0) > 0:
+                busy_s = phase.gpu_busy_s if summary.has_gpu else None
+                share = format_value(phase.wall_s / parts_s[phase.part], "%")
+                rows.append(write_row(run.title, phase.part, phase.name, phase.calls, phase.wall_s, share, busy_s))
+    header = ["Variant", "Part", "Phase", "Calls", "Time on the CPU", "Share of the part", "GPU busy for it"]
+    return make_table(header, rows, RESULT_PROSE["phases"](recorders))
+
+
+def compose_roofline(comparison: Comparison) -> list[Element]:
+    """Compose how near variants come to what the GPU was measured to do."""
+    header = [
+        *("Variant", "Arithmetic an epoch", "Least traffic", "At the measured rate of products", "Of copies"),
+        *("Training epoch", "Share of the bound"),
     ]
+    rows = []
+    for point in comparison.roofline:
+        work = (f"{point.flop_per_epoch / 1e12:.2f} TFLOP", f"{point.bytes_per_epoch / 1e9:.1f} GB")
+        times_s = (point.arithmetic_s, point.traffic_s, point.measured_s)
+        rows.append(write_row(point.title, *work, *times_s, format_value(point.share, "%")))
+    return make_table(header, rows, RESULT_PROSE["roofline"]())
 
 
-def list_container_costs(comparison: Comparison) -> list[Row]:
-    """Return variant, metric, its value outside, the ratio inside / outside with its interval, and pairs."""
-    return [
+def compose_overheads(comparison: Comparison) -> list[Element]:
+    rows = [[name_place(one.title, one, comparison), one.mode, format_value(one.ratio, "×")] for one in comparison.overheads]
+    return make_table(["Variant", "Mode", "Training epoch against timed runs"], rows, Marked(RESULT_PROSE["profiling"]()))
+
+
+def compose_container(comparison: Comparison) -> list[Element]:
+    rows = [
         [
             name_place(cost.title, cost, comparison),
             comparison.title_of(cost.metric),
@@ -202,67 +157,109 @@ def list_container_costs(comparison: Comparison) -> list[Row]:
         ]
         for cost in comparison.container
     ]
+    header = ["Variant", "Metric", "Outside", "Inside / outside", "95 % interval", "Pairs"]
+    return make_table(header, rows, RESULT_PROSE["container"]())
 
 
-def list_roofline(comparison: Comparison) -> list[Row]:
-    """Return variant, arithmetic, traffic, the time that each takes at the measured rates, the measured epoch, the share."""
+def list_levels(comparison: Comparison) -> list[Row]:
+    """Return variant, metric, mean, interval and runs of the timed levels of the main metrics but the ways to a quality."""
     return [
-        [
-            point.title,
-            f"{point.flop_per_epoch / 1e12:.2f} TFLOP",
-            f"{point.bytes_per_epoch / 1e9:.1f} GB",
-            format_value(point.arithmetic_s, "s"),
-            format_value(point.traffic_s, "s"),
-            format_value(point.measured_s, "s"),
-            format_value(point.share, "%"),
-        ]
-        for point in comparison.roofline
+        [name_place(one.title, one, comparison), comparison.title_of(one.metric), *_describe_level(one, comparison)]
+        for one in _timed_levels(comparison, further=False)
     ]
 
 
-def list_phases(evidence: Evidence) -> list[Row]:
-    """Return variant, part, phase, calls, time on the CPU, time of the GPU that it caused, share of the part's time."""
+def list_further(comparison: Comparison) -> list[Row]:
+    """Return metric, variant, mean, interval, runs and the ratio to the first variant, of each further timed level.
+
+    The ratio is such that above 1 the variant is better than the first one.
+    """
+    reference = next(iter(comparison.variants))
+    known = {None, *(one.metric for one in comparison.measured)}
+    ratios = {(ratio.metric, _variants(ratio), ratio.experiment): ratio for ratio in _timed_ratios(comparison, further=True)}
     rows = []
-    for run, summary in evidence.traces.values():
-        parts_s = {
-            "training": sum(epoch.training_s for epoch in summary.epochs),
-            "validation": sum(epoch.duration_s - epoch.training_s for epoch in summary.epochs),
-        }
-        for phase in summary.phases:
-            if phase.part in parts_s and parts_s[phase.part] > 0:
-                busy = format_value(phase.gpu_busy_s, "s") if summary.has_gpu else format_value(None)
-                share = format_value(phase.wall_s / parts_s[phase.part], "%")
-                rows.append([run.title, phase.part, phase.name, str(phase.calls), format_value(phase.wall_s, "s"), share, busy])
+    for one in _timed_levels(comparison, further=True):
+        if METRICS[one.metric].listed_with in known:
+            ratio = ratios.get((one.metric, frozenset((reference, one.variant)), one.experiment))
+            gain = _join_ratio(ratio) if ratio and one.variant != reference else NO_NUMBER
+            variant = name_place(one.title, one, comparison)
+            rows.append([comparison.metrics[one.metric].title, variant, *_describe_level(one, comparison), gain])
     return rows
 
 
-def list_findings(diagnosis: Diagnosis | None, *states: FindingState) -> list[Row]:
-    """Return subject, what was found and the cure of the doctor's findings in these states; none where none was asked."""
-    findings = diagnosis.findings if diagnosis else []
-    return [[finding.subject, finding.found, finding.cure or ""] for finding in findings if finding.state in states]
+def list_ratios(comparison: Comparison) -> list[Row]:
+    """Return metric, variants, ratio, interval and pairs of the main metrics' timed ratios, after each metric's noise floor."""
+    rows: dict[str, list[Row]] = defaultdict(list)
+    for noise in comparison.noise_floor:
+        if not comparison.metrics[noise.metric].further:
+            title, (value, interval) = comparison.title_of(noise.metric), format_ratio(noise.centre, noise.low, noise.high)
+            spread = f"{interval}; pairs differ by up to {format_value(noise.largest, '%')}"
+            variants = name_place(f"{noise.title} / itself (noise floor)", noise, comparison)
+            rows[title].append([title, variants, value, spread, str(noise.pairs)])
+    for ratio in _timed_ratios(comparison, further=False):
+        title, variants = comparison.title_of(ratio.metric), _name_variants(ratio, comparison)
+        rows[title].append([title, variants, *_describe_ratio(ratio), str(ratio.pairs)])
+    return [row for group in rows.values() for row in group]
 
 
-def list_rules(comparison: Comparison, measured_alone: bool = False) -> list[MetricNote]:
-    """Return how each metric is made: the main ones, unless `measured_alone`, and of the further ones those measured."""
-    measured = {row.metric for row in comparison.measured}
-    return [note for name, note in comparison.metrics.items() if name in measured or not (note.further or measured_alone)]
+def list_qualities(comparison: Comparison) -> list[Row]:
+    """Return variants and whether they are of equal quality, once for each two variants, by the first metric."""
+    found: dict[tuple[frozenset[str], str | None], Row] = {}
+    for ratio in _timed_ratios(comparison):
+        if ratio.quality is not None:
+            row = [_name_variants(ratio, comparison), f"{ratio.quality.outcome}: {ratio.quality.reason}"]
+            found.setdefault((_variants(ratio), ratio.experiment), row)
+    return list(found.values())
 
 
-def list_runs(results: Results) -> list[Row]:
-    """Return experiment, run, mode, profiler, seed, epochs, length, best quality and outcome of every run."""
+def list_ways_to_quality(comparison: Comparison) -> list[Row]:
+    """Return quality, variant, runs that reached it, epochs, both clocks and the ratio, for each target in reach."""
+    levels: dict[tuple[float | None, str, str], list[str]] = defaultdict(list)
+    for level in comparison.measured:
+        if level.mode == "timed" and level.target is not None:
+            text = name_place(_describe_level(level, comparison)[0], level, comparison)
+            levels[level.target, level.variant, level.metric].append(text)
+    reference = next(iter(comparison.variants))
+    gains: dict[tuple[float | None, str, str], list[str]] = defaultdict(list)
+    for ratio in comparison.ratios:
+        if ratio.mode == "timed" and ratio.reference == reference:
+            text = name_place(_join_ratio(ratio), ratio, comparison)
+            gains[ratio.target, ratio.candidate, ratio.metric].append(text)
+    withheld = {(u.target, u.candidate): f"withheld: {u.reason}" for u in comparison.unreached if u.reference == reference}
+    in_reach = {row.target for row in comparison.reached if row.reached}
     return [
         [
-            run.experiment,
-            run.name,
-            run.run.profiler,
-            str(run.run.seed),
-            f"{len(run.epochs)} of {run.run.epochs}",
-            format_value(run.run.process_s, "s"),
-            run.quality.format(run.run.best_quality),
-            _describe_end(run.run),
+            comparison.quality.format(row.target),
+            row.title,
+            _describe_reached(row),
+            *("; ".join(levels[*way, metric]) or NO_NUMBER for metric in (EPOCHS_TO_QUALITY, *_CLOCKS)),
+            *("; ".join(gains[*way, metric]) or withheld.get(way, NO_NUMBER) for metric in _CLOCKS),
         ]
-        for run in results.runs
+        for row in comparison.reached
+        for way in [(row.target, row.variant)]
+        if row.target in in_reach
     ]
+
+
+def _timed_levels(comparison: Comparison, further: bool) -> list[Measured]:
+    """Return the timed levels of main or further metrics that need no quality to be reached."""
+    timed = [one for one in comparison.measured if one.mode == "timed" and one.target is None]
+    return [one for one in timed if comparison.metrics[one.metric].further == further]
+
+
+def _timed_ratios(comparison: Comparison, further: bool | None = None) -> list[Ratio]:
+    """Return the ratios that need no quality to be reached: of all metrics, or of main or further ones."""
+    timed = [ratio for ratio in comparison.ratios if ratio.mode == "timed" and ratio.target is None]
+    return [ratio for ratio in timed if further in (None, comparison.metrics[ratio.metric].further)]
+
+
+def _variants(ratio: Ratio) -> frozenset[str]:
+    return frozenset((ratio.reference, ratio.candidate))
+
+
+def _name_variants(ratio: Ratio, comparison: Comparison) -> str:
+    titles = comparison.variants
+    return name_place(f"{titles[ratio.reference]} / {titles[ratio.candidate]}", ratio, comparison)
 
 
 def _describe_reached(row: Reached) -> str:
@@ -270,33 +267,9 @@ def _describe_reached(row: Reached) -> str:
     return f"{row.reached} of {row.runs}" + (f", {row.continued} continued" if row.continued else "")
 
 
-def _describe_end(run: Run) -> str:
-    """Return how a run ended, and where it was continued."""
-    breaks = [f"continued at epoch {part.first_epoch} ({part.reason})" for part in run.continued]
-    return ", ".join([f"{run.outcome}: {run.reason}" if run.reason else run.outcome, *breaks])
-
-
-def _timed_levels(comparison: Comparison) -> list[Measured]:
-    """Return the timed levels that need no quality to be reached."""
-    return [measured for measured in comparison.measured if measured.mode == "timed" and measured.target is None]
-
-
-def _variants(ratio: Ratio) -> tuple[str, str]:
-    return ratio.reference, ratio.candidate
-
-
-def _describe_level(measured: Measured, comparison: Comparison) -> Sequence[str]:
+def _describe_level(measured: Measured, comparison: Comparison) -> Row:
     unit = comparison.metrics[measured.metric].unit
-    return format_value(measured.centre, unit), format_range(measured.low, measured.high, unit), str(len(measured.values))
-
-
-def _timed_ratios(comparison: Comparison) -> list[Ratio]:
-    """Return the ratios that need no quality to be reached."""
-    return [ratio for ratio in comparison.ratios if ratio.mode == "timed" and ratio.target is None]
-
-
-def _name_variants(ratio: Ratio, comparison: Comparison) -> str:
-    return f"{comparison.variants[ratio.reference]} / {comparison.variants[ratio.candidate]}"
+    return [format_value(measured.centre, unit), format_range(measured.low, measured.high, unit), str(len(measured.values))]
 
 
 def _describe_change(change: TraceChange) -> str:
@@ -324,16 +297,20 @@ def _describe_ratio(measured: Ratio | Stage | ContainerCost) -> tuple[str, str]:
     return value, f"{interval}: {describe_unclaimed(measured.outcome)}"
 
 
-def _describe_claim(claim: ClaimResult, letters: dict[str, str]) -> Row:
+def _join_ratio(ratio: Ratio) -> str:
+    value, interval = _describe_ratio(ratio)
+    return f"{value} ({interval})"
+
+
+def _describe_claim(claim: ClaimResult, letters: dict[str, str]) -> list[Words]:
     return [
-        claim.text,
-        claim.url,
-        claim.hardware,
-        describe_statement(claim),
+        Link(claim.text, claim.url),
+        Marked(f"**{describe_verdict(claim)}**"),
         format_value(claim.measured, claim.unit),
+        describe_statement(claim),
         format_range(claim.low, claim.high, claim.unit),
-        describe_verdict(claim),
-        " ".join(sorted((letters[condition] for condition in claim.conditions), key=lambda letter: (len(letter), letter))),
+        claim.hardware,
+        " ".join(letter for condition, letter in letters.items() if condition in claim.conditions),
         f"{claim.reason}; {describe_needed(claim.needed, claim.scope)}" if claim.needed else claim.reason,
     ]
 

@@ -1,9 +1,12 @@
 """`report.html` of one trace, or of the difference of two: the page of a report, without anything that runs say together."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from speedproof.profilers.formats import find_profiler
+from speedproof.report import trace_phrases
 from speedproof.report.accounts import build_account, draw_bars, draw_waterfall, explain, split_difference
 from speedproof.report.document import (
     Badge,
@@ -18,27 +21,15 @@ from speedproof.report.document import (
     Text,
     VariantName,
     Words,
+    make_sections,
+    write_row,
 )
 from speedproof.report.trace_listings import Listing, list_difference, list_summary
-from speedproof.report.trace_phrases import (
-    describe_candidates,
-    describe_communication,
-    describe_counters,
-    describe_epoch_change,
-    describe_epochs,
-    describe_explained_share,
-    describe_ideal,
-    describe_launches,
-    describe_main_cause,
-    describe_paths,
-    describe_unattributed,
-)
 from speedproof.results.difference import Difference
-from speedproof.results.summary import Summary, name_one
-from speedproof.util.numbers import format_count, format_value
+from speedproof.results.summary import PathClass, Summary, name_one
+from speedproof.util.numbers import format_value
 
 _UNFOLDED = {"why", "to-know", "timeline", "terms", "gaps", "slowest", "path"}
-_WITHIN = "A gap that goes on from one {0} into the next counts in each here; the timeline shows it whole."
 _MOST_PATHS = 1000  # rows: of iterations by the ten thousand, those that count first
 
 
@@ -56,8 +47,8 @@ def compose_trace(traced: Traced, timeline: Markup) -> Document:
     account = build_account(traced.title, summary)
     bars: list[Element] = [draw_bars([account])] if account.total_s > 0 else []
     sections = _list_sections([traced], [*bars, Text(list(_describe_whole(summary)))], [], [], timeline)
-    why = describe_main_cause(summary) if summary.idle_gaps else ""
-    facts = [Fact("Iterations", describe_epochs(summary)), *_list_facts([traced])]
+    why = trace_phrases.describe_main_cause(summary) if summary.idle_gaps else ""
+    facts = [Fact("Iterations", trace_phrases.describe_epochs(summary)), *_list_facts([traced])]
     first = FirstScreen([Badge("one profiled run", "plain")], _describe_use(traced), facts, why=why)
     return Document(f"{traced.title}: where its time goes", first, sections)
 
@@ -70,64 +61,65 @@ def compose_pair(a: Traced, b: Traced, difference: Difference, timeline: Markup)
     why: list[Element] = []
     if min(account.total_s for account in accounts) > 0:
         why = [draw_bars(accounts), draw_waterfall(slow, fast)]
-    terms: list[Element] = [_tabulate(listing, titled=True) for listing in list_difference(difference) if listing.rows]
-    facts = [
-        Fact(
-            "How sure",
-            [Marked(f"The mean {unit} of one profiled run each: no interval. `speedproof prove` measures one.")],
-        ),
-        *([Fact("A sample", _describe_samples(difference))] if difference.total_per_sample_s is not None else []),
-        *_list_facts([a, b], difference.notes),
-    ]
+    terms: list[Element] = [_tabulate(listing, f"{listing.title}.") for listing in list_difference(difference) if listing.rows]
+    facts = [Fact("How sure", [Marked(trace_phrases.PROSE["pair_sureness"](unit))])]
+    if difference.total_per_sample_s is not None:
+        facts.append(Fact("A sample", trace_phrases.PROSE["samples"](difference, name_one(unit))))
     first = FirstScreen(
         [Badge("two profiled runs: no verdict", "open")],
-        describe_epoch_change(a.title, b.title, difference),
-        facts,
+        trace_phrases.describe_epoch_change(a.title, b.title, difference),
+        [*facts, *_list_facts([a, b], difference.notes)],
         why=[VariantName(fast.title), " takes ", explain(slow, fast)] if difference.total_s else "",
     )
-    return Document(
-        f"{a.title} and {b.title}: where the difference lies",
-        first,
-        _list_sections([a, b], why, difference.notes, terms, timeline),
-    )
+    sections = _list_sections([a, b], why, difference.notes, terms, timeline)
+    return Document(f"{a.title} and {b.title}: where the difference lies", first, sections)
 
 
 def _list_sections(
     traces: Sequence[Traced], why: list[Element], notes: Sequence[str], terms: list[Element], timeline: Markup
 ) -> list[Section]:
     plural = traces[0].summary.found.plural
-    tables = [{listing.anchor: listing for listing in list_summary(traced.summary)} for traced in traces]
-
-    def show(anchor: str) -> list[Element]:
-        elements: list[Element] = []
-        for traced, listings in zip(traces, tables, strict=True):
-            if anchor in listings and listings[anchor].rows:
-                elements += [*_name(traced, traces, listings[anchor].title), _tabulate(listings[anchor])]
-        return elements
-
-    gaps = show("gaps")
     known: list[Words] = [*(f"{note}." for note in notes), *_list_notes(traces)]
     parts: list[tuple[str, str, list[Element]]] = [
         ("why", f"Where {plural} go", why),
         ("to-know", "To know", [Text(known, bullets=True)] if known else []),
         ("timeline", "Timeline", [timeline]),
         ("terms", "Terms of the difference", terms),
-        ("gaps", "The longest gaps", [*gaps, Text([_WITHIN.format(traces[0].summary.found.unit)])] if gaps else []),
-        ("slowest", f"The slowest {plural}", show("slowest")),
-        ("path", "The critical path", _show_paths(traces)),
-        ("idle_gaps", "Idle time by cause", show("idle_gaps")),
-        ("functions", "Functions in unknown host time", show("functions")),
-        ("phases", "Phases", show("phases")),
-        ("kernels", "Kernels", show("kernels")),
-        ("counters", "Counters of the GPUs", show("counters")),
-        ("streams", "Devices and streams", show("streams")),
-        ("transforms", "Transforms", show("transforms")),
-        ("account", "The whole account", show("account")),
-        ("advice", "What could be gained", show("advice")),
-        ("processes", "Processes", show("processes")),
-        ("repeats", "What else repeats", _show_candidates(traces)),
+        ("gaps", "The longest gaps", []),
+        ("slowest", f"The slowest {plural}", []),
+        ("path", "The critical path", _show_each(traces, _show_paths)),
+        ("idle_gaps", "Idle time by cause", []),
+        ("functions", "Functions in unknown host time", []),
+        ("phases", "Phases", []),
+        ("kernels", "Kernels", []),
+        ("counters", "Counters of the GPUs", []),
+        ("streams", "Devices and streams", []),
+        ("transforms", "Transforms", []),
+        ("account", "The whole account", []),
+        ("advice", "What could be gained", []),
+        ("processes", "Processes", []),
+        ("repeats", "What else repeats", _show_each(traces, _show_candidates)),
     ]
-    return [Section(anchor, title, elements, anchor not in _UNFOLDED) for anchor, title, elements in parts if elements]
+    tables = _show_listings(traces)
+    return make_sections([(anchor, title, elements or tables[anchor]) for anchor, title, elements in parts], _UNFOLDED)
+
+
+def _show_listings(traces: Sequence[Traced]) -> dict[str, list[Element]]:
+    """Return the tables of each trace by the section that they are in."""
+    shown: dict[str, list[Element]] = defaultdict(list)
+    for traced in traces:
+        for listing in list_summary(traced.summary):
+            if listing.rows:
+                shown[listing.anchor] += [*_name(traced, traces, listing.title), _tabulate(listing)]
+    if shown["gaps"]:
+        shown["gaps"].append(Text([trace_phrases.PROSE["gap_within"](traces[0].summary.found.unit)]))
+    return shown
+
+
+def _show_each(traces: Sequence[Traced], show: Callable[[Summary], list[Element]]) -> list[Element]:
+    """Return what is shown of each trace, below its name."""
+    shown = [(traced, show(traced.summary)) for traced in traces]
+    return [element for traced, elements in shown if elements for element in [*_name(traced, traces), *elements]]
 
 
 def _name(traced: Traced, traces: Sequence[Traced], what: str = "") -> list[Element]:
@@ -138,42 +130,27 @@ def _name(traced: Traced, traces: Sequence[Traced], what: str = "") -> list[Elem
     return [Text([words])] if words else []
 
 
-def _tabulate(listing: Listing, titled: bool = False) -> Table:
+def _tabulate(listing: Listing, *notes: str) -> Table:
     """Return a listing as a table, without columns in which nothing stands."""
     filled = listing.filled()
-    header = [column.lstrip(">") for column in filled.columns]
-    return Table(header, filled.rows, [f"{listing.title}."] if titled else [])
+    return Table([column.lstrip(">") for column in filled.columns], filled.rows, notes)
 
 
-def _show_paths(traces: Sequence[Traced]) -> list[Element]:
-    elements: list[Element] = []
-    for traced in traces:
-        summary = traced.summary
-        if summary.critical_paths:
-            rows = [
-                [
-                    str(path.epoch),
-                    *(
-                        format_value(seconds, "s")
-                        for seconds in (path.host_s, path.loader_s, path.device_s, path.copy_s, path.communication_s)
-                    ),
-                    path.largest,
-                ]
-                for path in summary.critical_paths[:_MOST_PATHS]
-            ]
-            header = [summary.found.unit, "host", "loader", "device", "copy", "communication", "largest"]
-            left_off = len(summary.critical_paths) - len(rows)
-            notes = [f"And {left_off} more, in summary.json."] if left_off else []
-            elements += [*_name(traced, traces), Text([describe_paths(summary)]), Table(header, rows, notes)]
-    return elements
+def _show_paths(summary: Summary) -> list[Element]:
+    paths = summary.critical_paths
+    if not paths:
+        return []
+    rows = [
+        write_row(path.epoch, path.host_s, path.loader_s, path.device_s, path.copy_s, path.communication_s, path.largest)
+        for path in paths[:_MOST_PATHS]
+    ]
+    header = [summary.found.unit, *get_args(PathClass), "largest"]
+    notes = [f"And {len(paths) - len(rows)} more, in summary.json."] if len(rows) < len(paths) else []
+    return [Text([trace_phrases.describe_paths(summary)]), Table(header, rows, notes)]
 
 
-def _show_candidates(traces: Sequence[Traced]) -> list[Element]:
-    elements: list[Element] = []
-    for traced in traces:
-        if traced.summary.candidates:
-            elements += [*_name(traced, traces), Text([describe_candidates(traced.summary)])]
-    return elements
+def _show_candidates(summary: Summary) -> list[Element]:
+    return [Text([trace_phrases.describe_candidates(summary)])] if summary.candidates else []
 
 
 def _describe_use(traced: Traced) -> Words:
@@ -190,22 +167,15 @@ def _describe_use(traced: Traced) -> Words:
 
 def _describe_whole(summary: Summary) -> Iterator[str]:
     if summary.ideal_epoch_s is not None:
-        yield describe_ideal(summary)
-        yield describe_unattributed(summary)
+        yield trace_phrases.describe_ideal(summary)
+        yield trace_phrases.describe_unattributed(summary)
     if summary.idle_gaps:
-        yield describe_explained_share(summary)
+        yield trace_phrases.describe_explained_share(summary)
     if summary.launches is not None:
-        yield describe_launches(summary.launches)
-    yield from describe_counters(summary)
+        yield trace_phrases.describe_launches(summary.launches)
+    yield from trace_phrases.describe_counters(summary)
     if summary.communication is not None:
-        yield describe_communication(summary.communication)
-
-
-def _describe_samples(difference: Difference) -> str:
-    change = difference.total_per_sample_s or 0.0
-    word = "less" if change < 0 else "more"
-    samples = f"{difference.samples_b:g} against {difference.samples_a:g} samples {name_one(difference.unit)}"
-    return f"{format_value(abs(change), 's')} {word}, of {samples}."
+        yield trace_phrases.describe_communication(summary.communication)
 
 
 def _list_facts(traces: Sequence[Traced], notes: Sequence[str] = ()) -> Iterator[Fact]:
@@ -213,11 +183,9 @@ def _list_facts(traces: Sequence[Traced], notes: Sequence[str] = ()) -> Iterator
     devices = dict.fromkeys(device for summary in summaries for device in summary.devices)
     yield Fact("Machine", f"{', '.join(devices) or 'No GPU in the trace'}.")
     profilers = dict.fromkeys(f"{find_profiler(summary.profiler).title} {summary.profiler_version}" for summary in summaries)
-    yield Fact("Profiler", f"{', '.join(profilers)}. A profiled program is slower than it is by itself.")
+    yield Fact("Profiler", trace_phrases.PROSE["profiled_by"](profilers))
     if count := len(_list_notes(traces)) + len(notes):
-        yield Fact(
-            "To know", f"{format_count(count, 'thing')}, before these numbers are trusted: the section To know.", warns=True
-        )
+        yield Fact("To know", trace_phrases.PROSE["to_know"](count), warns=True)
 
 
 def _list_notes(traces: Sequence[Traced]) -> list[Words]:

@@ -1,50 +1,56 @@
-"""Sentences about a trace, and about the difference of two."""
+"""Sentences about a trace, and about the difference of two: their words are in `trace.md.j2`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from statistics import median
 from typing import get_args
 
 from speedproof.report.document import VariantName
+from speedproof.report.prose import Prose
 from speedproof.results.difference import Difference
-from speedproof.results.summary import ClockSkew, Communication, Launches, PathClass, SampledMetric, Summary, name_one
+from speedproof.results.summary import Communication, Launches, PathClass, SampledMetric, Summary, name_one
 from speedproof.util.numbers import format_count, format_value
 from speedproof.util.units import MIB
 
+PROSE = Prose("trace.md.j2")
 _UNEVEN = 0.1  # of the mean: where the median differs by more, it is said, too
+_ROLES = {
+    "sm_active": "SMs active",
+    "tensor_active": "tensor cores active",
+    "dram_read": "memory read",
+    "dram_write": "written",
+}
+
+# The largest cause of time without a kernel, of which there must be some.
+describe_main_cause: Callable[[Summary], str] = PROSE["main_cause"]
+# How long an iteration would be without idle time, and with data loaded beside it.
+describe_ideal: Callable[[Summary], str] = PROSE["ideal"]
+# How long GPUs communicate in a mean iteration, and how much of that is hidden.
+describe_communication: Callable[[Communication], str] = PROSE["communication"]
+# How long kernels wait for their start, and how many do.
+describe_launches: Callable[[Launches], str] = PROSE["launches"]
+# Which ranges repeat on the loop's thread: what --epoch could choose.
+describe_candidates: Callable[[Summary], str] = PROSE["candidates"]
+# How much of the GPU's time no phase claims, and why.
+describe_unattributed: Callable[[Summary], str] = PROSE["unattributed"]
 
 
 def describe_epochs(summary: Summary) -> str:
     """Return how many iterations there are, how long they last, and how busy the GPU is."""
     if not summary.epochs:
         return "Nothing was traced."
-    epochs, unit = summary.steady_epochs, summary.found.unit
+    epochs = summary.steady_epochs
     lengths_s = [epoch.duration_s for epoch in epochs]
-    length_s = sum(lengths_s)
-    mean_s, median_s = length_s / len(epochs), median(lengths_s)
-    warm_up = "" if len(epochs) == len(summary.epochs) else ", without the first, which warms up"
-    uneven = f", median {format_value(median_s, 's')}" if abs(mean_s - median_s) > _UNEVEN * mean_s else ""
-    if unit == "stretch":
-        text = f"One stretch of {format_value(length_s, 's')}"
-    else:
-        text = f"{format_count(len(summary.epochs), unit)}; mean {format_value(mean_s, 's')}{uneven}{warm_up}"
+    length_s, median_s = sum(lengths_s), median(lengths_s)
+    mean_s = length_s / len(epochs)
+    uneven = abs(mean_s - median_s) > _UNEVEN * mean_s
+    text = PROSE["epochs"](summary, mean_s, median_s if uneven else None, len(epochs) == len(summary.epochs))
     if not summary.recorded:
         return f"{text}; of the GPU's work too little was recorded to say how busy it was."
     if not summary.has_gpu:
         return f"{text}; no GPU was used."
-    kernel, gpu = (
-        sum(getattr(epoch, f"{kind}_busy_fraction") * epoch.duration_s for epoch in epochs) / length_s
-        for kind in ("kernel", "gpu")
-    )
-    return (
-        f"{text}; {', '.join(summary.devices)} busy {format_value(gpu, '%')} of it, {format_value(kernel, '%')} with kernels."
-    )
-
-
-def describe_main_cause(summary: Summary) -> str:
-    """Return the largest cause of time without a kernel, of which there must be some."""
-    most = max(summary.idle_gaps, key=lambda idle_gap: idle_gap.seconds_per_epoch)
-    cause = f"{most.cause} ({most.detail})" if most.detail else most.cause
-    return f"Without a kernel it is mostly for {format_value(most.seconds_per_epoch, 's')} of {summary.found.one}: {cause}."
+    gpu = sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in epochs) / length_s
+    kernel = sum(epoch.kernel_busy_fraction * epoch.duration_s for epoch in epochs) / length_s
+    return f"{text}; {PROSE['busy'](summary, gpu, kernel)}"
 
 
 def describe_epoch_change(a: str, b: str, difference: Difference) -> list[str]:
@@ -57,51 +63,14 @@ def describe_epoch_change(a: str, b: str, difference: Difference) -> list[str]:
     return [VariantName(b), f" takes {change} {unit} than ", VariantName(a), f": {lengths}."]
 
 
-def describe_ideal(summary: Summary) -> str:
-    """Return how long an iteration would be without idle time, and with data loaded beside it."""
-    ideal, overlapped = (format_value(value, "s") for value in (summary.ideal_epoch_s, summary.overlapped_epoch_s))
-    unit = f"a training {summary.found.unit}" if summary.validates else summary.found.one
-    return f"{unit[0].upper()}{unit[1:]} without idle gaps would take {ideal}; max(GPU busy, data time) is {overlapped}."
-
-
-def describe_communication(communication: Communication) -> str:
-    """Return how long GPUs communicate in a mean iteration, and how much of that is hidden."""
-    whole, exposed, hidden = (
-        format_value(seconds, "s")
-        for seconds in (communication.seconds_per_epoch, communication.exposed_s, communication.hidden_s)
-    )
-    return f"Communication takes {whole}, of which {hidden} are hidden behind other kernels and {exposed} exposed."
-
-
-def describe_launches(launches: Launches) -> str:
-    """Return how long kernels wait for their start, and how many do."""
-    call, delay, most = map(format_seconds, (launches.call_s, launches.delay_s, launches.delay_p99_s))
-    return (
-        f"A launch takes {call} on the CPU (median); its kernel starts {delay} later (median; 99 % within {most}). "
-        f"{format_value(launches.queue_mean)} launched kernels wait at a time, {launches.queue_most} at most."
-    )
-
-
 def describe_counters(summary: Summary) -> Iterator[str]:
     """Yield what each GPU's sampled counters say of its use, and how much of its memory was in use."""
-    words = {
-        "sm_active": "SMs active",
-        "tensor_active": "tensor cores active",
-        "dram_read": "memory read",
-        "dram_write": "written",
-    }
     for device in sorted({metric.device for metric in summary.metrics}):
         metrics = [metric for metric in summary.metrics if metric.device == device]
         uses = {metric.role: metric for metric in metrics if metric.role}
-        shown = ", ".join(f"{word} {_format_metric(uses[role])}" for role, word in words.items() if role in uses)
-        rate = format_value(metrics[0].samples_per_s)
-        yield f"GPU {device}, sampled {rate} times a second: {shown or format_count(len(metrics), 'metric')}."
-    for memory in summary.memory:
-        of = "of its own memory" if memory.kind == "device" else f"of {memory.kind} memory"
-        peak, mean, most = (
-            f"{format_value(size / MIB)} MiB" for size in (memory.peak_bytes, memory.mean_bytes, memory.trace_peak_bytes)
-        )
-        yield f"GPU {memory.device}: {of} at most {peak} in use, {mean} in the mean; {most} at most in the whole trace."
+        shown = [f"{word} {_format_metric(uses[role])}" for role, word in _ROLES.items() if role in uses]
+        yield PROSE["counters"](device, metrics, shown)
+    yield from (PROSE["memory"](memory, MIB) for memory in summary.memory)
 
 
 def _format_metric(metric: SampledMetric) -> str:
@@ -111,28 +80,12 @@ def _format_metric(metric: SampledMetric) -> str:
 def describe_paths(summary: Summary) -> str:
     """Return what the critical path of the epochs that count consists of, the largest class first."""
     paths = summary.critical_paths[len(summary.epochs) - len(summary.steady_epochs) :]
-    classes = get_args(PathClass)
-    sums = {name: sum(getattr(path, f"{name}_s") for path in paths) for name in classes}
-    whole = sum(sums.values())
+    sums = {name: sum(getattr(path, f"{name}_s") for path in paths) for name in get_args(PathClass)}
     largest_first = sorted(((name, length) for name, length in sums.items() if length), key=lambda one: -one[1])
-    shares = [f"{name} {format_value(length / whole, '%')}" for name, length in largest_first]
-    count = {name: sum(path.largest == name for path in paths) for name in classes}
-    text = f"The critical path is {', '.join(shares)}"
-    if len(paths) > 1:
-        unit = summary.found.unit
-        most = ", ".join(f"{name} in {format_count(number, unit)}" for name, number in count.items() if number)
-        text = f"{text}; the largest part is {most}"
-    return f"{text}.{_describe_skew(summary.clock_skew)}"
-
-
-def _describe_skew(skew: ClockSkew | None) -> str:
-    """Return by how much the clocks of host and GPU differ at least, as a further sentence; nothing if no work shows it."""
-    if skew is None:
-        return ""
-    return (
-        f" Clock skew: {format_count(skew.events, 'GPU event')} began before the launch, by up to "
-        f"{format_value(skew.most_s, 's')}; the path uses the launch as the start."
-    )
+    shares = [f"{name} {format_value(length / sum(sums.values()), '%')}" for name, length in largest_first]
+    counted = {name: sum(path.largest == name for path in paths) for name in sums}
+    most = [f"{name} in {format_count(number, summary.found.unit)}" for name, number in counted.items() if number]
+    return PROSE["paths"](shares, most if len(paths) > 1 else [], summary.clock_skew)
 
 
 def describe_explained_share(summary: Summary) -> str:
@@ -142,29 +95,4 @@ def describe_explained_share(summary: Summary) -> str:
     whole = sum(idle_gap.total_s for idle_gap in summary.idle_gaps)
     unknown = sum(idle_gap.total_s for idle_gap in summary.idle_gaps if idle_gap.cause in (HOST, NO_RANGE))
     unexplained = sum(idle_gap.total_s for idle_gap in summary.idle_gaps if idle_gap.cause == UNEXPLAINED)
-    shares = [format_value(part / whole, "%") for part in (whole - unknown - unexplained, unknown, unexplained)]
-    return (
-        f"Of the time without a kernel {shares[0]} has a known cause; {shares[1]} is unknown host time, and of {shares[2]} "
-        "nothing is known."
-    )
-
-
-def describe_candidates(summary: Summary) -> str:
-    """Return which ranges repeat on the loop's thread: what --epoch could choose."""
-    ranges = ", ".join(
-        f"`{one.name}` ({one.count} of {format_value(one.mean_s, 's')}, {format_value(one.coverage, '%')} of their span)"
-        for one in summary.candidates
-    )
-    return f"Ranges that repeat, for --epoch: {ranges}."
-
-
-def describe_unattributed(summary: Summary) -> str:
-    """Return how much of the GPU's time no phase claims, and why."""
-    share = f"No phase claims {format_value(summary.unattributed_fraction, '%')} of the GPU's busy time"
-    reasons = ", ".join(f"{format_value(part.fraction, '%')} {part.reason}" for part in summary.unattributed)
-    return f"{share}: {reasons}." if reasons else f"{share}."
-
-
-def format_seconds(value: float | None) -> str:
-    """Return a time with its unit, as tables and sentences of traces show it."""
-    return format_value(value, "s")
+    return PROSE["explained_share"](*(part / whole for part in (whole - unknown - unexplained, unknown, unexplained)))

@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
+from speedproof.report.figures import style
 from speedproof.report.figures.figure_data import Evidence
-from speedproof.report.figures.style import FASTER, GREY, PALE, SLOWER, WITHHELD, name_variant, new_figure
 from speedproof.report.scope import name_place
 from speedproof.results.comparison import Stage
 from speedproof.util.numbers import format_ratio
@@ -17,52 +17,48 @@ _BAR_HEIGHT = 0.55
 _ROOM = 0.4  # behind the longest bar, for its numbers: of the bars' own length
 
 
-def draw_ablation(evidence: Evidence) -> Figure:
-    """Draw each stage's time as a bar from the stage before it, on a scale on which equal factors have equal lengths."""
-    stages = evidence.comparison.ablation
-    figure = new_figure(1.3 + 0.36 * len(stages))
-    axes = figure.subplots()
-    axes.set_xscale("log")
-    axes.plot(stages[0].level, 0, "|", markersize=16, markeredgewidth=2, color="black")
-    for row, (before, stage) in enumerate(pairwise(stages), start=1):
-        if stage.experiment == before.experiment:
-            _draw_stage(axes, row, before, stage)
-        else:  # another experiment's ablation begins
-            axes.plot(stage.level, row, "|", markersize=16, markeredgewidth=2, color="black")
-    levels = [stage.level for stage in stages]
-    # Each bar's numbers stand behind it, each stage's quality in the margin.
-    axes.set_xlim(0.7 * min(levels), max(levels) * (max(levels) / min(levels)) ** _ROOM)
-    quality = evidence.comparison.quality
-    for row, stage in enumerate(stages):
-        _note(axes, f"{quality.title} {quality.format(stage.best_quality)}", (1, row), ("axes fraction", "data"))
-    axes.set_ylim(len(stages) - 0.4, -0.6)
-    axes.set_yticks(range(len(stages)), [name_place(name_variant(stage.title), stage, evidence.comparison) for stage in stages])
-    axes.tick_params(axis="y", length=0)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "25" else ""))
-    axes.set_xlabel(f"seconds a {evidence.comparison.title_of(stages[0].metric)} (each factor with its 95 % interval)")
-    axes.grid(axis="x", which="both")
-    axes.set_axisbelow(True)
-    found = {_judge(stage) for before, stage in pairwise(stages) if stage.experiment == before.experiment}
-    keys = [Patch(facecolor=colour, label=label) for label, colour in _COLOURS.items() if label in found or label not in _RARE]
-    axes.legend(handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(keys))
-    return figure
-
-
 _SINGLE = "one pair: no interval"
 _FEW = "too few pairs for a verdict"
 _EQUIVALENT = "equivalent"
 _WITHHELD = "withheld: a worse quality"
 _COLOURS = {
-    "faster": FASTER,
-    "slower": SLOWER,
-    "inconclusive": GREY,
-    _EQUIVALENT: GREY,
-    _SINGLE: PALE,
-    _FEW: PALE,
-    _WITHHELD: WITHHELD,
+    "faster": style.FASTER,
+    "slower": style.SLOWER,
+    "inconclusive": style.GREY,
+    _EQUIVALENT: style.GREY,
+    _SINGLE: style.PALE,
+    _FEW: style.PALE,
+    _WITHHELD: style.WITHHELD,
 }
 _RARE = {_EQUIVALENT, _SINGLE, _FEW, _WITHHELD}  # have a key only if a stage is so
+
+
+def draw_ablation(evidence: Evidence) -> Figure:
+    """Draw each stage's time as a bar from the stage before it, on a scale on which equal factors have equal lengths."""
+    comparison, stages = evidence.comparison, evidence.comparison.ablation
+    figure = style.new_figure(1.3 + 0.36 * len(stages))
+    axes = figure.subplots()
+    axes.set_xscale("log")
+    steps = [None, *(before if stage.experiment == before.experiment else None for before, stage in pairwise(stages))]
+    for row, (before, stage) in enumerate(zip(steps, stages, strict=True)):
+        if before:
+            _draw_stage(axes, row, before, stage)
+        else:  # an experiment's ablation begins
+            axes.plot(stage.level, row, "|", markersize=16, markeredgewidth=2, color="black")
+    levels = [stage.level for stage in stages]
+    # Each bar's numbers stand behind it, each stage's quality in the margin.
+    axes.set_xlim(0.7 * min(levels), max(levels) * (max(levels) / min(levels)) ** _ROOM)
+    for row, stage in enumerate(stages):
+        best = f"{comparison.quality.title} {comparison.quality.format(stage.best_quality)}"
+        style.annotate(axes, best, (1, row), (7, 0), xycoords=("axes fraction", "data"), va="center")
+    style.label_rows(axes, [name_place(style.name_variant(stage.title), stage, comparison) for stage in stages], room=0.6)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "25" else ""))
+    axes.set_xlabel(f"seconds a {comparison.title_of(stages[0].metric)} (each factor with its 95 % interval)")
+    found = {_judge(stage) for before, stage in zip(steps, stages, strict=True) if before}
+    keys = [Patch(facecolor=colour, label=label) for label, colour in _COLOURS.items() if label in found or label not in _RARE]
+    style.draw_legend_above(axes, handles=keys, ncols=len(keys))
+    return figure
 
 
 def _draw_stage(axes: Axes, row: int, before: Stage, stage: Stage) -> None:
@@ -71,11 +67,7 @@ def _draw_stage(axes: Axes, row: int, before: Stage, stage: Stage) -> None:
     axes.plot([before.level] * 2, [row - 1, row + _BAR_HEIGHT / 2], color="black", linewidth=0.6)
     axes.plot(stage.level, row, "|", markersize=14, markeredgewidth=1.6, color="black")
     label = "  ".join(format_ratio(stage.centre, stage.low, stage.high)) if stage.centre else "not comparable"
-    _note(axes, label, (right, row), "data")
-
-
-def _note(axes: Axes, text: str, place: tuple[float, float], coordinates: str | tuple[str, str]) -> None:
-    axes.annotate(text, place, (7, 0), xycoords=coordinates, textcoords="offset points", va="center", fontsize=8)
+    style.annotate(axes, label, (right, row), (7, 0), va="center")
 
 
 def _judge(stage: Stage) -> str:

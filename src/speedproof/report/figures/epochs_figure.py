@@ -1,18 +1,20 @@
 """How long an epoch of each variant takes."""
 
 from textwrap import fill
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from speedproof.report.figures import style
 from speedproof.report.figures.figure_data import Evidence
-from speedproof.report.figures.style import GREY, PALE, name_variant, new_figure, variant_colours
 from speedproof.report.scope import name_place
 from speedproof.results.comparison import Measured, NoiseFloor
 from speedproof.util.numbers import format_value
 
 _BAR_HEIGHT = 0.5
+_VALIDATION: Any = {"alpha": 0.35, "hatch": "///"}
 _TITLE_WIDTH = 34  # characters of a line; a longer title would leave the bars no room
 
 
@@ -23,48 +25,41 @@ def draw_epoch_times(evidence: Evidence) -> Figure:
 
     The noise floor, where a control ran, is a band around the variant that was run against itself.
     """
-    levels = {(m.variant, m.metric, m.experiment): m for m in evidence.comparison.measured if m.mode == "timed"}
-    bars = [
-        (variant, experiment)
+    comparison = evidence.comparison
+    levels = {(m.variant, m.metric, m.experiment): m for m in comparison.measured if m.mode == "timed"}
+    measured = [
+        (levels[variant, "training_epoch_s", experiment], levels.get((variant, "validation_epoch_s", experiment)))
         for variant in evidence.results.variants
         for name, metric, experiment in levels
         if (name, metric) == (variant, "training_epoch_s")
     ]
-    colours = variant_colours(evidence.results.variants)
-    figure = new_figure(1.1 + 0.75 * len(bars))
+    colours = style.variant_colours(evidence.results.variants)
+    figure = style.new_figure(1.1 + 0.75 * len(measured))
     axes = figure.subplots()
-    variants = [
-        (levels[name, "training_epoch_s", experiment], levels.get((name, "validation_epoch_s", experiment)))
-        for name, experiment in bars
+    for row, (training, whole) in enumerate(measured):
+        _draw_variant(axes, row, colours[training.variant], training, whole)
+    keys = [
+        Patch(facecolor=style.GREY, label="training"),
+        Patch(facecolor=style.GREY, alpha=0.35, hatch="///", label="validation"),
     ]
-    for row, ((variant, _), (training, whole)) in enumerate(zip(bars, variants, strict=True)):
-        _draw_variant(axes, row, colours[variant], training, whole)
-    keys = [Patch(facecolor=GREY, label="training"), Patch(facecolor=GREY, alpha=0.35, hatch="///", label="validation")]
-    keys += [
-        _draw_noise(
-            axes, bars.index((noise.variant, noise.experiment)), noise, levels[noise.variant, noise.metric, noise.experiment]
-        )
-        for noise in evidence.comparison.noise_floor
-        if noise.metric == "training_epoch_s" and (noise.variant, noise.experiment) in bars
-    ]
-    keys = list({key.get_label(): key for key in keys}.values())
-    titles = [name_place(name_variant(training.title), training, evidence.comparison) for training, _ in variants]
-    axes.set_yticks(range(len(bars)), [fill(title, _TITLE_WIDTH) for title in titles])
-    axes.set_ylim(len(bars) - 0.45, -0.55)
+    rows = {(training.variant, training.experiment): row for row, (training, _) in enumerate(measured)}
+    for noise in comparison.noise_floor:
+        if noise.metric == "training_epoch_s" and (noise.variant, noise.experiment) in rows:
+            row = rows[noise.variant, noise.experiment]
+            keys.append(_draw_noise(axes, row, noise, measured[row][0]))
+    titles = [name_place(style.name_variant(training.title), training, comparison) for training, _ in measured]
+    style.label_rows(axes, [fill(title, _TITLE_WIDTH) for title in titles], room=0.55)
     axes.set_xlim(0, 1.03 * axes.dataLim.x1)
     axes.set_xlabel("seconds an epoch (geometric mean over runs; each dot is one run)")
-    axes.grid(axis="x")
-    axes.set_axisbelow(True)
-    axes.tick_params(axis="y", length=0)
-    axes.legend(handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3)
+    style.draw_legend_above(axes, handles=list({key.get_label(): key for key in keys}.values()), ncols=3)
     return figure
 
 
 def _draw_noise(axes: Axes, row: int, noise: NoiseFloor, training: Measured) -> Patch:
     """Draw what a variant differs from itself as a band behind its bar, and return its key."""
     low, high = training.centre / (1 + noise.largest), training.centre * (1 + noise.largest)
-    axes.barh(row, high - low, 0.95, left=low, color=PALE, zorder=0)
-    return Patch(facecolor=PALE, label=f"noise floor: {name_variant(noise.title)} against itself")
+    axes.barh(row, high - low, 0.95, left=low, color=style.PALE, zorder=0)
+    return Patch(facecolor=style.PALE, label=f"noise floor: {style.name_variant(noise.title)} against itself")
 
 
 def _draw_variant(axes: Axes, row: int, colour: str, training: Measured, whole: Measured | None) -> None:
@@ -74,11 +69,10 @@ def _draw_variant(axes: Axes, row: int, colour: str, training: Measured, whole: 
     text = format_value(training.centre, "s")
     if whole is not None:
         added = whole.centre - training.centre
-        axes.barh(row, added, _BAR_HEIGHT, left=training.centre, color=colour, alpha=0.35, hatch="///", edgecolor="white")
+        axes.barh(row, added, _BAR_HEIGHT, left=training.centre, color=colour, edgecolor="white", **_VALIDATION)
         _draw_runs(axes, row, whole)
         text = f"{text}\nwith validation {format_value(whole.centre, 's')}"
-    margin = ("axes fraction", "data")
-    axes.annotate(text, (1, row), (8, 0), xycoords=margin, textcoords="offset points", va="center", weight="bold")
+    style.annotate(axes, text, (1, row), (8, 0), xycoords=("axes fraction", "data"), va="center", weight="bold", fontsize=9)
 
 
 def _draw_runs(axes: Axes, row: int, measured: Measured) -> None:

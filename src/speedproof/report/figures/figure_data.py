@@ -1,6 +1,7 @@
 """What figures are drawn from, and whether there is enough of it."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from speedproof.results.asked import Asked
@@ -24,7 +25,6 @@ class Evidence:
 
     @property
     def asked(self) -> Asked | None:
-        """Return what the proof was asked, where its folder tells."""
         return self.results.asked
 
     def asked_again(self) -> "Evidence":
@@ -33,10 +33,9 @@ class Evidence:
 
     @property
     def tells_quality(self) -> bool:
-        """Return whether any run reported a quality."""
         return any(run.run.best_quality is not None for run in self.results.runs)
 
-    @property
+    @cached_property
     def traces(self) -> dict[str, tuple[MeasuredRun, Summary]]:
         """Return, for each variant that has one, the profiled run that stands for it, with its summary."""
         runs = {variant: self.results.trace_of(variant) for variant in self.results.variants}
@@ -53,7 +52,7 @@ class Evidence:
         units = {summary.found.unit for _, summary in self.traces.values()}
         return units.pop() if len(units) == 1 else "iteration"
 
-    @property
+    @cached_property
     def differences(self) -> dict[tuple[str, str], Difference]:
         """Return, for each two variants that are compared, the account of the second one's trace against the first one's."""
         folders = {pair: difference_folder(self.results.folder, *pair) for pair in self.results.pairs_among([*self.traces])}
@@ -65,8 +64,10 @@ def read_evidence(results: Path) -> Evidence:
     return Evidence(read_results(results), read_current_comparison(results))
 
 
+# Why a figure cannot be drawn; None if it can.
+
+
 def lacks_timed_runs(evidence: Evidence) -> str | None:
-    """Return why a figure of timed runs' epochs cannot be drawn, or None."""
     timed = [measured for measured in evidence.comparison.measured if measured.mode == "timed"]
     if not timed:
         return "no timed run was completed"
@@ -75,30 +76,25 @@ def lacks_timed_runs(evidence: Evidence) -> str | None:
 
 
 def lacks_ablation(evidence: Evidence) -> str | None:
-    """Return why a figure of the ablation cannot be drawn, or None."""
     return None if len(evidence.comparison.ablation) > 1 else "no ablation was measured (measurement.ablation)"
 
 
 def lacks_rates(evidence: Evidence) -> str | None:
-    """Return why a roofline cannot be drawn, or None."""
     return None if evidence.comparison.roofline else "no GPU's rates were measured beside a timed run"
 
 
 def lacks_validation(evidence: Evidence) -> str | None:
-    """Return why a figure of quality cannot be drawn, or None."""
     runs = [run for variant in evidence.results.variants for run in evidence.results.select(variant, "timed")]
     return None if any(run.epochs["quality"].notna().any() for run in runs) else "no timed run validated"
 
 
 def lacks_traces(evidence: Evidence) -> str | None:
-    """Return why a figure of traces cannot be drawn, or None."""
     if evidence.traces:
         return None
     return "the traces hold neither ranges nor a GPU's work" if evidence.traced_in_vain else "no run was profiled and analysed"
 
 
 def lacks_gpu_traces(evidence: Evidence) -> str | None:
-    """Return why a figure of the GPU's work cannot be drawn, or None."""
     if any(summary.has_gpu for _, summary in evidence.traces.values()):
         return None
     return lacks_traces(evidence) or "no GPU was used, so there is no GPU work to show"

@@ -6,15 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from speedproof.report.figures import style
 from speedproof.report.figures.figure_data import Evidence
-from speedproof.report.figures.style import (
-    PALE,
-    TRAINING_COLOURS,
-    VALIDATION_COLOURS,
-    colour_phases,
-    name_variant,
-    new_figure,
-)
 from speedproof.results.summary import EpochPart, Summary, name_one
 from speedproof.util.numbers import format_value
 
@@ -25,20 +18,20 @@ _LABELLED_SHARE = 0.08  # a narrower piece has no room for its number
 def draw_phases(evidence: Evidence) -> Figure:
     """Draw the mean length of each phase in the training part of an epoch, and in its validation part where there is one."""
     summaries = {variant: summary for variant, (_, summary) in evidence.traces.items()}
-    titles = [name_variant(evidence.results.variants[variant]) for variant in summaries]
+    titles = [style.name_variant(evidence.results.variants[variant]) for variant in summaries]
     parts: list[tuple[EpochPart, dict[str, str]]] = [
-        ("training", colour_phases(name_phases(summaries.values(), "training"), TRAINING_COLOURS))
+        ("training", style.colour_phases(name_phases(summaries.values(), "training"), style.TRAINING_COLOURS))
     ]
     if any(epoch.validates for summary in summaries.values() for epoch in summary.epochs):
         names = name_phases(summaries.values(), "validation")
-        parts.append(("validation", colour_phases(names, VALIDATION_COLOURS)))
-    figure = new_figure(0.8 + len(parts) * (0.75 + 0.38 * len(summaries)))
+        parts.append(("validation", style.colour_phases(names, style.VALIDATION_COLOURS)))
+    figure = style.new_figure(0.8 + len(parts) * (0.75 + 0.38 * len(summaries)))
     for axes, (part, colours) in zip(figure.subplots(len(parts), 1, squeeze=False)[:, 0], parts, strict=True):
         rows = [mean_phases(summary, part, list(colours)) for summary in summaries.values()]
-        _draw_part(axes, rows, titles, colours | {_OTHER: PALE})
+        _draw_part(axes, rows, titles, colours | {_OTHER: style.PALE})
         axes.set_title(f"{part} part of {name_one(evidence.unit)}")
     axes.set_xlabel(f"seconds {name_one(evidence.unit)} (mean over the profiled run); percent: of the part")
-    colours = {name: colour for _, colours in parts for name, colour in colours.items()} | {_OTHER: PALE}
+    colours = {name: colour for _, colours in parts for name, colour in colours.items()} | {_OTHER: style.PALE}
     keys = [Patch(facecolor=colour, label=name) for name, colour in colours.items()]
     figure.legend(handles=keys, loc="outside lower center", ncols=5, handlelength=1.2)
     return figure
@@ -77,12 +70,8 @@ def _draw_part(axes: Axes, rows: list[dict[str, float]], titles: list[str], colo
                 text = format_value(row[name] / sum(row.values()), "%")
                 axes.text(left + row[name] / 2, number, text, ha="center", va="center", color=_text_colour(colour))
             left += row[name]
-    axes.set_yticks(range(len(rows)), titles)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
+    style.label_rows(axes, titles)
     axes.set_xlim(0, 1.02 * longest or None)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x")
-    axes.set_axisbelow(True)
 
 
 def _text_colour(background: str) -> str:

@@ -2,13 +2,14 @@
 
 import io
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
 from typing import Any, TypeVar
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -45,37 +46,11 @@ VALIDATION_COLOURS = {
 }
 _OTHER_PHASES = (_SKY, _BLUE, _YELLOW, _ORANGE, _GREEN, _VERMILLION, _PURPLE, _BLACK)
 
-_STYLE: Any = {  # matplotlib's own type of keys differs from version to version
-    # Soft axes behind what is drawn, as seaborn's style "ticks" has them; seaborn itself takes seconds to import.
-    **dict.fromkeys(["axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color"], ".15"),
-    "axes.axisbelow": True,
-    "lines.solid_capstyle": "round",
-    "patch.edgecolor": "w",
-    "patch.force_edgecolor": True,
-    "font.family": ["DejaVu Sans"],  # comes with matplotlib, so figures look alike everywhere
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelsize": 9,
-    "xtick.labelsize": 8.5,
-    "ytick.labelsize": 9,
-    "legend.fontsize": 8.5,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": "#DDDDDD",
-    "grid.linewidth": 0.6,
-    "text.parse_math": False,  # a title with dollar signs is a title
-    "svg.fonttype": "none",  # words stay words, in the page's own colours, to be found and read aloud
-    "svg.hashsalt": "speedproof",  # fixes the ids that matplotlib would draw by lot
-}
-
 
 @contextmanager
 def figure_style() -> Iterator[None]:
     """Draw and save in the figures' style, whatever the user's matplotlib is set to."""
-    with mpl.rc_context(mpl.rcParamsDefault), mpl.rc_context(_STYLE):
+    with mpl.rc_context(fname=Path(__file__).with_name("figures.mplstyle")):
         yield
 
 
@@ -86,17 +61,35 @@ def new_figure(height_in: float) -> Figure:
 
 def variant_colours(variants: Iterable[Key]) -> dict[Key, str]:
     """Return one colour for each variant, in their order; they repeat after six."""
-    return {variant: VARIANT_COLOURS[number % len(VARIANT_COLOURS)] for number, variant in enumerate(variants)}
+    return dict(zip(variants, cycle(VARIANT_COLOURS), strict=False))
 
 
 def variant_markers(variants: Iterable[Key]) -> dict[Key, str]:
     """Return one marker for each variant, so that variants can be told apart in print, too."""
-    return {variant: VARIANT_MARKERS[number % len(VARIANT_MARKERS)] for number, variant in enumerate(variants)}
+    return dict(zip(variants, cycle(VARIANT_MARKERS), strict=False))
 
 
 def name_variant(title: str) -> str:
     """Return what a variant is called where there is room for a line: a command may be longer than any figure."""
     return shorten(printable(title), _LONGEST)
+
+
+def label_rows(axes: Axes, labels: Sequence[str], room: float = 0.5) -> None:
+    """Name the rows of a chart of bars from top to bottom, and draw its grid; `room` is that above the first."""
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 1 + room, -room)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", which="both")
+
+
+def annotate(axes: Axes, text: str, place: tuple[float, float], points: tuple[float, float], **style: Any) -> None:
+    """Write text so many points beside a place."""
+    axes.annotate(text, place, points, textcoords="offset points", **({"fontsize": 8} | style))
+
+
+def draw_legend_above(axes: Axes, height: float = 1.0, **options: Any) -> None:
+    """Draw a legend at the right above the axes."""
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, height), **options)
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> None:

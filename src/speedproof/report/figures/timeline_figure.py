@@ -7,17 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from speedproof.report.figures import style
 from speedproof.report.figures.figure_data import Evidence
-from speedproof.report.figures.style import (
-    EPOCH_COLOUR,
-    GPU_COLOURS,
-    PALE,
-    TRAINING_COLOURS,
-    VALIDATION_COLOURS,
-    colour_phases,
-    name_variant,
-    new_figure,
-)
 from speedproof.report.figures.tracks import Tracks
 from speedproof.results.folder import MeasuredRun
 from speedproof.results.summary import Summary, name_several
@@ -37,11 +28,11 @@ def draw_timeline(evidence: Evidence) -> Figure:
     """
     traces = evidence.traces
     phases = dict.fromkeys(phase.name for _, summary in traces.values() for phase in summary.phases)
-    colours = colour_phases(phases, TRAINING_COLOURS | VALIDATION_COLOURS)
+    colours = style.colour_phases(phases, style.TRAINING_COLOURS | style.VALIDATION_COLOURS)
     with_gpu = any(summary.has_gpu for _, summary in traces.values())
     lanes = ["gpu", "phases"] if with_gpu else ["phases"]
     heights = [1.0 if lane == "gpu" else 0.45 for _, lane in product(traces, lanes)]
-    figure = new_figure(1.3 + 2 * (0.25 + 0.62 * sum(heights)))
+    figure = style.new_figure(1.3 + 2 * (0.25 + 0.62 * sum(heights)))
     unit = evidence.unit
     views = ((f"all {name_several(unit)}", "first"), (f"second {unit}", "second"))
     for view, (subfigure, (title, since)) in enumerate(zip(figure.subfigures(2, 1, squeeze=False)[:, 0], views, strict=True)):
@@ -54,12 +45,14 @@ def draw_timeline(evidence: Evidence) -> Figure:
             run, summary = traces[variant]
             _draw_lane(axes, lane, run, summary, windows[variant], colours)
             if lane == lanes[0]:
-                axes.set_title(f"{name_variant(run.title)}, {title}{', on a scale of its own' if apart else ''}", pad=3)
+                axes.set_title(f"{style.name_variant(run.title)}, {title}{', on a scale of its own' if apart else ''}", pad=3)
             axes.set_xlim(0, lengths_s[variant] if apart else longest_s)
             axes.tick_params(axis="x", labelbottom=axes is rows[-1] or (apart and lane == lanes[-1]))
         rows[-1].set_xlabel(f"seconds since the {since} {unit} began")
-    keys = {"kernels": GPU_COLOURS["kernels"], "copies only": GPU_COLOURS["copies"]} if with_gpu else {}
-    handles = [Patch(facecolor=colour, label=name) for name, colour in (keys | colours | {"between phases": PALE}).items()]
+    keys = {"kernels": style.GPU_COLOURS["kernels"], "copies only": style.GPU_COLOURS["copies"]} if with_gpu else {}
+    handles = [
+        Patch(facecolor=colour, label=name) for name, colour in (keys | colours | {"between phases": style.PALE}).items()
+    ]
     figure.legend(handles=handles, loc="outside lower center", ncols=6, handlelength=1.2, columnspacing=1.2)
     return figure
 
@@ -86,20 +79,20 @@ def _draw_lane(
     starts_s = [(epoch.start_ns - start_ns) / NS_PER_S for epoch in summary.epochs[1:]]
     for start_s in starts_s:
         if 0 < start_s < edges_s[-1]:
-            axes.axvline(start_s, color=EPOCH_COLOUR, linewidth=1.0, linestyle="--", zorder=5)
+            axes.axvline(start_s, color=style.EPOCH_COLOUR, linewidth=1.0, linestyle="--", zorder=5)
 
 
 def _draw_gpu(axes: Axes, tracks: Tracks, edges_s: np.ndarray) -> None:
     axes.axvspan(0, edges_s[-1], color="#F4F4F4", linewidth=0)
     for lane, shares in (("copies", tracks.gpu_shares(edges_s)), ("kernels", tracks.kernel_shares(edges_s))):
-        axes.stairs(100 * shares, edges_s, fill=True, color=GPU_COLOURS[lane], linewidth=0)
+        axes.stairs(100 * shares, edges_s, fill=True, color=style.GPU_COLOURS[lane], linewidth=0)
     axes.set(ylim=(0, 100), yticks=[0, 100], yticklabels=["0", "100 %"])
     axes.set_ylabel("GPU busy", rotation=0, ha="right", va="center", labelpad=-4)
     axes.tick_params(axis="x", length=0)
 
 
 def _draw_phases(axes: Axes, tracks: Tracks, edges_s: np.ndarray, colours: dict[str, str]) -> None:
-    axes.axvspan(0, edges_s[-1], color=PALE, linewidth=0)
+    axes.axvspan(0, edges_s[-1], color=style.PALE, linewidth=0)
     bars = tracks.phase_bars(list(colours), edges_s)
     for name, colour in colours.items():
         spans = [(start, length) for bar, start, length in bars if bar == name]

@@ -60,6 +60,7 @@ def read_timeline(title: str, folder: Path, choice: Choice = CHOOSES_NOTHING) ->
         groups=numbers.groups,
         rows=[row for row in rows if row.events],
         remarks=_remark_open_ranges(trace.open_ranges),
+        unit=loop.iterations.found.unit,
     )
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from speedproof.report.prose import make_environment
 from speedproof.report.timeline.collect import COPY, ITERATION, WAIT, read_timeline
 from speedproof.report.timeline.encoding import encode_timeline
 from speedproof.report.timeline.lanes import Timeline
+from speedproof.results.summary import name_several
 from speedproof.trace.idle_gaps import CAUSES
 from speedproof.trace.iterations import Choice
 from speedproof.trace.loop import CHOOSES_NOTHING
@@ -50,24 +51,21 @@ def render_timeline(variants: Sequence[TracedVariant]) -> str:
 
 def render_timelines(timelines: Sequence[Timeline]) -> str:
     """Return timelines as HTML; the same ones give the same bytes."""
-    environment = _environment()
-    units = {row.label for timeline in timelines for row in timeline.rows if row.kind == "iterations"}
-    unit = units.pop() if len(units) == 1 else "iterations"
-    return environment.get_template("timeline.html.j2").render(
-        variants=[_describe_variant(number, timeline) for number, timeline in enumerate(timelines)],
-        settings={
-            "unit": unit.removesuffix("es") if unit == "stretches" else unit.removesuffix("s"),
-            "units": unit,
-            "phases": [*TRAINING_PHASES, *VALIDATION_PHASES],
-            "causes": list(CAUSES),
-            "meanings": CAUSES,
-            "copy": COPY,
-            "wait": WAIT,
-            "iteration": ITERATION,
-        },
-        style=_read_part(environment, "timeline.css"),
-        script=_read_part(environment, "timeline.js"),
-    )
+    environment = make_environment("speedproof.report.timeline", ".", autoescape=True)
+    units = {timeline.unit for timeline in timelines}
+    unit = units.pop() if len(units) == 1 else "iteration"
+    settings = {
+        "unit": unit,
+        "units": name_several(unit),
+        "phases": [*TRAINING_PHASES, *VALIDATION_PHASES],
+        "causes": list(CAUSES),
+        "meanings": CAUSES,
+        "copy": COPY,
+        "wait": WAIT,
+        "iteration": ITERATION,
+    }
+    variants = [_describe_variant(number, timeline) for number, timeline in enumerate(timelines)]
+    return environment.get_template("timeline.html.j2").render(variants=variants, settings=settings)
 
 
 def list_shown_gaps(timeline: Timeline, most: int) -> list[ShownGap]:
@@ -110,19 +108,3 @@ def _describe_variant(number: int, timeline: Timeline) -> dict[str, Any]:
         "gaps": list_shown_gaps(timeline, _GAPS_IN_WORDS),
         "data": base64.b64encode(encode_timeline(timeline)).decode(),
     }
-
-
-def _read_part(environment: Environment, name: str) -> str:
-    """Return the source of a file beside the template."""
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]
-
-
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("speedproof.report.timeline", "."),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=True,
-    )

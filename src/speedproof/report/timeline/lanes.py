@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from speedproof.results.summary import IterationUnit
 from speedproof.trace.intervals import Array
 
 # What a row is about, which decides how it is drawn.
@@ -52,6 +53,7 @@ class Timeline:
     groups: list[str]  # of each name
     rows: list[LaneRow]
     remarks: list[str]  # what does not stand in it
+    unit: IterationUnit = "iteration"  # what iterations are called
 
     @property
     def events(self) -> int:

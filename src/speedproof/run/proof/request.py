@@ -212,9 +212,7 @@ class ProofRequest(Model):
     profiled: Natural = option(
         0, _PROFILING_PANEL, "Profiled runs of each command, to explain a difference. Default: 0", le=100
     )
-    profiler: RunTracerName = option(
-        "nsys", _PROFILING_PANEL, f"{describe_run_tracers()}. Default: nsys"
-    )
+    profiler: RunTracerName = option("nsys", _PROFILING_PANEL, f"{describe_run_tracers()}. Default: nsys")
 
     profile: str | None = option(
         None,
