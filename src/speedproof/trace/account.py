@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import Share
+from speedproof.trace.events import bounds_of
 from speedproof.trace.idle_gaps import UNEXPLAINED
 from speedproof.trace.intervals import Array, Intervals, difference, first_come, overlap, union
 from speedproof.trace.kernel_groups import COMMUNICATION, group_of, is_communication
@@ -63,7 +64,7 @@ def _sum_by_group(loop: Loop, pieces: Intervals, names: Names) -> pd.DataFrame:
 def _account_for_main_thread(loop: Loop) -> pd.DataFrame:
     """Return the time that the main thread spends in each phase, and in none."""
     phases = loop.on_main_thread(loop.phases)
-    pieces, owner = first_come(phases["start_ns"].to_numpy(), phases["end_ns"].to_numpy())
+    pieces, owner = first_come(*bounds_of(phases))
     rest = difference(loop.spans, pieces)
     in_phases = _sum_by_phase(loop, pieces, phases.index.to_numpy()[owner], "cpu")
     return pd.concat([in_phases, _sum_by_phase(loop, rest, np.full(len(rest), -1), "cpu")])

@@ -155,6 +155,10 @@ def _sort_by_start(events: pd.DataFrame) -> pd.DataFrame:
     return events.iloc[np.argsort(start, kind="stable")].reset_index(drop=True)
 
 
+def bounds_of(events: pd.DataFrame) -> tuple[Array, Array]:
+    return events["start_ns"].to_numpy(), events["end_ns"].to_numpy()
+
+
 def cover_events(events: pd.DataFrame) -> Intervals:
     """Return the moments that any of these events cover."""
-    return union(events["start_ns"].to_numpy(), events["end_ns"].to_numpy())
+    return union(*bounds_of(events))

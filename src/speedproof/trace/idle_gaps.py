@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from speedproof.trace.events import Trace, cover_events
+from speedproof.trace.events import Trace, bounds_of, cover_events
 from speedproof.trace.intervals import (
     Array,
     Intervals,
@@ -191,7 +191,7 @@ def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Int
     yield CauseEvidence(SYNCHRONISING, cover_events(waits), _labels(waits))
     yield CauseEvidence(TRANSFORMS, union(own_transforms.start, own_transforms.end), own_transforms)
     loading = pd.concat([with_names(ranges, loads_data)[[*_BOUNDS]] for ranges in (phases, loop.details)])
-    transforming = coverage(union(own_transforms.start, own_transforms.end), *(loading[n].to_numpy() for n in _BOUNDS)) > 0
+    transforming = coverage(union(own_transforms.start, own_transforms.end), *bounds_of(loading)) > 0
     yield CauseEvidence(COLLATING, cover_events(loading[transforming]), _open_ranges(loop, phases))
     yield CauseEvidence(WAITING, cover_events(loading), elsewhere, most=True)
     yield CauseEvidence(LAUNCHING, _issuing(launches), phase_labels)
@@ -205,7 +205,7 @@ def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Int
 
 
 def _labels(events: pd.DataFrame) -> Labels:
-    return Labels(events["start_ns"].to_numpy(), events["end_ns"].to_numpy(), events["name"].array)
+    return Labels(*bounds_of(events), events["name"].array)
 
 
 def _queued(activity: pd.DataFrame, idle: Intervals) -> Intervals:
@@ -221,7 +221,7 @@ def _split_transforms(loop: Loop) -> tuple[Labels, Labels]:
     """Return what other threads and processes, and what the main thread, were transforming: the innermost at each moment."""
     elsewhere, own = [loop.transforms.iloc[:0]], [loop.transforms.iloc[:0]]
     for place, events in loop.transforms.groupby(["process", "thread"], sort=True):
-        pieces, owner = innermost(events["start_ns"].to_numpy(), events["end_ns"].to_numpy())
+        pieces, owner = innermost(*bounds_of(events))
         seen = events.iloc[owner].assign(start_ns=pieces.start, end_ns=pieces.end)
         (own if place == (loop.process, loop.thread) else elsewhere).append(seen)
     return _labels(pd.concat(elsewhere)), _labels(pd.concat(own))
@@ -272,7 +272,8 @@ def _loading(loads: pd.DataFrame, launches: pd.DataFrame) -> Intervals:
 
     The launch of a kernel that was just loaded takes milliseconds, in which the driver makes it ready.
     """
-    start, end = loads["start_ns"].to_numpy(), loads["end_ns"].to_numpy().copy()
+    start, end = bounds_of(loads)
+    end = end.copy()
     for thread in pd.unique(loads["thread"]):
         here = (loads["thread"] == thread).to_numpy()
         asked = launches[launches["thread"] == thread].sort_values("start_ns")
@@ -285,7 +286,7 @@ def _loading(loads: pd.DataFrame, launches: pd.DataFrame) -> Intervals:
 
 def _issuing(launches: pd.DataFrame) -> Intervals:
     """Return when the loop launches one thing after another: from a call to the next, if that follows soon."""
-    start, end = launches["start_ns"].to_numpy(), launches["end_ns"].to_numpy()
+    start, end = bounds_of(launches)
     calls = union(start, end + _BETWEEN_LAUNCHES_NS)
     # The time after the last call of a row was added only to join it with a next one.
     return Intervals(calls.start, calls.end - _BETWEEN_LAUNCHES_NS)

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import Candidate, Found, IterationUnit
-from speedproof.trace.events import Trace
+from speedproof.trace.events import Trace, bounds_of
 from speedproof.trace.intervals import Array, Intervals, holder, outermost
 from speedproof.trace.name_columns import rename
 from speedproof.trace.repetition import find_repetition
@@ -102,7 +102,7 @@ def find_iterations(trace: Trace, choice: Choice) -> Iterations:
 
 def disjoint(ranges: pd.DataFrame) -> Intervals:
     """Return the bounds of the ranges that lie in no other and are not empty, in order."""
-    start, end = ranges["start_ns"].to_numpy(), ranges["end_ns"].to_numpy()
+    start, end = bounds_of(ranges)
     start, end = start[start < end], end[start < end]
     kept = outermost(start, end)
     return Intervals(start[kept], end[kept])

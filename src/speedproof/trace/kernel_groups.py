@@ -11,7 +11,9 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from speedproof.trace.intervals import Intervals
+from speedproof.trace.events import cover_events
+from speedproof.trace.intervals import Intervals, coverage, difference
+from speedproof.trace.name_columns import with_names
 from speedproof.util.units import NS_PER_S
 
 OTHER = "other"
@@ -100,3 +102,12 @@ def sum_kernels(kernels: pd.DataFrame, epochs: Intervals) -> pd.DataFrame:
     table["tensor_cores"] = table["name"].map(uses_tensor_cores)
     table = table.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
     return table[["group", "name", "calls", "total_ns", "seconds_per_epoch", "tensor_cores"]]
+
+
+def measure_communication(kernels: pd.DataFrame, epochs: Intervals) -> tuple[float, float]:
+    """Return how long kernels communicate, and what of it no other kernel runs beside, in seconds an epoch."""
+    communication = with_names(kernels, is_communication)
+    whole = cover_events(communication)
+    exposed = difference(whole, cover_events(kernels.drop(communication.index)))
+    whole_ns, exposed_ns = (int(coverage(part, epochs.start, epochs.end).sum()) for part in (whole, exposed))
+    return whole_ns / len(epochs) / NS_PER_S, exposed_ns / len(epochs) / NS_PER_S

@@ -14,8 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from speedproof.trace.completeness import Recording, check_recording, enough_left
-from speedproof.trace.events import Trace
-from speedproof.trace.intervals import Array, Intervals, coverage, holder, outermost, union
+from speedproof.trace.events import Trace, bounds_of, cover_events
+from speedproof.trace.intervals import Array, Intervals, coverage, holder, outermost
 from speedproof.trace.iterations import Choice, Iterations, find_iterations, match_names, without_numbers
 from speedproof.trace.name_columns import Names, join_names, make_names, rename, with_names
 from speedproof.trace.roles import EPOCH, PHASES, TRAINING_PHASES, handles_samples, is_library, updates, validates
@@ -59,7 +59,7 @@ class Loop:
     @property
     def spans(self) -> Intervals:
         """Return the epochs as intervals."""
-        return Intervals(self.epochs["start_ns"].to_numpy(), self.epochs["end_ns"].to_numpy())
+        return Intervals(*bounds_of(self.epochs))
 
     @property
     def parts(self) -> Parts:
@@ -127,12 +127,12 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
 def _leave_out_partial(trace: Trace, iterations: Iterations, recording: Recording) -> tuple[Iterations, bool]:
     """Return the iterations whose kernels are all there, and whether there are enough of them; else all, for what they show."""
     found, bounds = iterations.found, iterations.bounds
-    spans = Intervals(bounds["start_ns"].to_numpy(), bounds["end_ns"].to_numpy())
+    spans = Intervals(*bounds_of(bounds))
     if len(recording.asked_ns):
         whole = recording.find_whole(spans)
     else:
         kernels = trace.activity[(trace.activity["process"] == iterations.process) & trace.activity["kernel"]]
-        whole = coverage(union(kernels["start_ns"].to_numpy(), kernels["end_ns"].to_numpy()), spans.start, spans.end) > 0
+        whole = coverage(cover_events(kernels), spans.start, spans.end) > 0
         whole |= (len(whole) < _FEW) | (2 * whole.sum() < len(whole))  # a loop that mostly uses no GPU
     left, partial = int(whole.sum()), int((~whole).sum())
     if not partial:
@@ -190,7 +190,7 @@ def _find_transforms(trace: Trace, iterations: Iterations, phases: pd.DataFrame)
     in_loop = others["process"] == iterations.process
     on_thread = in_loop & (others["thread"] == iterations.thread)
     loading = with_names(phases[phases["thread"] == iterations.thread], handles_samples)
-    loads = union(loading["start_ns"].to_numpy(), loading["end_ns"].to_numpy())
+    loads = cover_events(loading)
     prepares = on_thread & (holder(loads, others["start_ns"].to_numpy()) >= 0)
     uses_gpu = others["process"].isin(trace.activity["process"].unique())
     loader = (in_loop & ~others["thread"].isin(phases["thread"].unique()) & ~on_thread) | (~in_loop & ~uses_gpu)
@@ -203,7 +203,7 @@ def _find_details(trace: Trace, iterations: Iterations, phases: pd.DataFrame, tr
     ranges = ranges[~ranges.index.isin(phases.index) & ~ranges.index.isin(transforms.index)]
     ranges = with_names(ranges, lambda name: name != EPOCH and without_numbers(name) != iterations.found.name)
     around = phases[phases["thread"] == iterations.thread]
-    phase = union(around["start_ns"].to_numpy(), around["end_ns"].to_numpy())
+    phase = cover_events(around)
     inside = holder(phase, ranges["start_ns"].to_numpy()) >= 0
     inside &= holder(phase, ranges["end_ns"].to_numpy() - 1) >= 0
     return rename(ranges[inside], without_numbers)[["start_ns", "end_ns", "name"]].reset_index(drop=True)
@@ -229,12 +229,12 @@ def _choose_phases(ranges: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFra
 
 def _outermost_in(ranges: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:
     """Return the ranges directly below the epochs, named without numbers."""
-    spans = Intervals(epochs["start_ns"].to_numpy(), epochs["end_ns"].to_numpy())
-    start, end = ranges["start_ns"].to_numpy(), ranges["end_ns"].to_numpy()
+    spans = Intervals(*bounds_of(epochs))
+    start, end = bounds_of(ranges)
     at = holder(spans, start)
     # A range over a whole epoch, or over its end, is not below it.
     below = ranges[(at >= 0) & (end <= np.append(spans.end, 0)[at]) & (end - start < np.append(spans.length, 0)[at])]
-    kept = outermost(below["start_ns"].to_numpy(), below["end_ns"].to_numpy())
+    kept = outermost(*bounds_of(below))
     return rename(below.iloc[kept], without_numbers)
 
 
@@ -244,8 +244,8 @@ def _cut_epochs(epochs: pd.DataFrame, phases: pd.DataFrame) -> pd.DataFrame:
     That phase is the first to begin after the last `update`: in the documented scripts it is a `dataload`, as in training.
     What the loop waits for in between is training's work. An epoch without training phases that validates only validates.
     """
-    spans = Intervals(epochs["start_ns"].to_numpy(), epochs["end_ns"].to_numpy())
-    start, end = phases["start_ns"].to_numpy(), phases["end_ns"].to_numpy()
+    spans = Intervals(*bounds_of(epochs))
+    start, end = bounds_of(phases)
     at = holder(spans, start)
     inside, validating = at >= 0, _named(phases, validates)
     validation = np.zeros(len(epochs), bool)
@@ -273,6 +273,6 @@ def _with_part(phases: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:
     By time, not by name: in the documented scripts both parts load their data under one name.
     """
     start = phases["start_ns"].to_numpy()
-    at = holder(Intervals(epochs["start_ns"].to_numpy(), epochs["end_ns"].to_numpy()), start)
+    at = holder(Intervals(*bounds_of(epochs)), start)
     late = epochs["validates"].to_numpy()[at] & (start >= epochs["training_end_ns"].to_numpy()[at])
     return phases.assign(part=np.where(at < 0, "outside", np.where(late, "validation", "training")))
