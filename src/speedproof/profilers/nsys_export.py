@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from speedproof.profilers.event_tables import Integers, encode_names, repeat_name, write_events
+from speedproof.profilers.event_tables import Integers, RawClock, encode_names, repeat_name, write_events
 from speedproof.profilers.nsys_columns import (
     COPY_KINDS,
     MEMORY_KINDS,
@@ -103,7 +103,7 @@ class _Conversion:
         self.export.check_unchanged()
         warnings = sorted(self.export.warnings)  # tables are read in any order
         info = TraceInfo(profiler="nsys", profiler_version=version, source_schema=schema, rows={}, warnings=warnings)
-        return write_events(folder, raw, self._main_threads(raw), thread_names, info, shown_zero_ns=0, unix_ns=unix_ns)
+        return write_events(folder, raw, self._main_threads(raw), thread_names, info, RawClock(0, unix_ns))
 
     def _read_events(self) -> dict[str, pa.Table]:
         """Read all tables of events, two at a time: the time goes into SQLite, which lets another thread work meanwhile."""

@@ -40,11 +40,11 @@ def _is_output(idle_gaps: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def _touches_pageable(idle_gaps: pd.DataFrame) -> "pd.Series[bool]":
-    return idle_gaps["detail"].str.contains("pageable") & idle_gaps["cause"].isin([causes.COPYING, causes.SYNCHRONISING])
+    return idle_gaps["pageable"] & idle_gaps["cause"].isin([causes.COPYING, causes.SYNCHRONISING])
 
 
 def _only_waits(idle_gaps: pd.DataFrame) -> "pd.Series[bool]":
-    return (idle_gaps["cause"] == causes.SYNCHRONISING) & ~idle_gaps["detail"].str.contains("pageable")
+    return (idle_gaps["cause"] == causes.SYNCHRONISING) & ~idle_gaps["pageable"]
 
 
 _RULES = [

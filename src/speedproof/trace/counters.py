@@ -51,7 +51,7 @@ def summarize_metrics(
     epoch = np.searchsorted(epochs.start, start_ns, side="right") - 1
     inside = (epoch >= 0) & (start_ns < epochs.end[epoch])
     value = samples["value"].to_numpy()
-    metrics, sparse = [], 0
+    metrics = []
     order = np.argsort(row, kind="stable")  # each metric's samples lie together: what is counted is as much as they are
     sampled, first = np.unique(row[order], return_index=True)
     for number, mine in zip(sampled.tolist(), np.split(order, first[1:]), strict=True):
@@ -59,25 +59,24 @@ def summarize_metrics(
         _, place, count = np.unique(epoch[counted], return_inverse=True, return_counts=True)
         enough = count >= _FEWEST
         if enough.sum() < max(1, _FEWEST_SHARE * len(epochs)):
-            sparse += 1
             continue
         taken = int(count[enough].sum())
-        name, unit = _split_unit(names[number % len(names)])
         mean = float(np.bincount(place, value[counted])[enough].sum()) / taken
-        metrics.append(
-            SampledMetric(
-                device=number // len(names),
-                role=next((role for role, pattern in _ROLES.items() if pattern.fullmatch(name)), None),
-                name=name,
-                unit=unit,
-                mean=mean / 1e6 if unit == "MHz" and mean > _HIGHEST_MHZ else mean,
-                samples=taken,
-                epochs=int(enough.sum()),
-                samples_per_s=NS_PER_S / float(np.median(np.diff(start_ns[mine]))),
-            )
-        )
+        samples_per_s = NS_PER_S / float(np.median(np.diff(start_ns[mine])))
+        found = _describe_metric(names[number % len(names)], mean)
+        device, used = number // len(names), int(enough.sum())
+        metrics.append(SampledMetric(**found, device=device, samples=taken, epochs=used, samples_per_s=samples_per_s))
+    sparse = len(sampled) - len(metrics)
     few = f"{sparse} of {len(sampled)} GPU metrics have fewer than {_FEWEST} samples in most iterations: no mean is given"
     return metrics, [few] if sparse else []
+
+
+def _describe_metric(named: str, mean: float) -> dict[str, Any]:
+    """Return a metric's name, its unit, which stands behind it in brackets, its role and its mean in that unit."""
+    found = _UNIT.search(named)
+    name, unit = (named[: found.start()], found[1]) if found else (named, "")
+    role = next((role for role, pattern in _ROLES.items() if pattern.fullmatch(name)), None)
+    return {"name": name, "unit": unit, "role": role, "mean": mean / 1e6 if unit == "MHz" and mean > _HIGHEST_MHZ else mean}
 
 
 def count_functions(samples: pd.DataFrame, idle: Intervals) -> list[SampledFunction]:
@@ -97,12 +96,6 @@ def count_functions(samples: pd.DataFrame, idle: Intervals) -> list[SampledFunct
     return [
         SampledFunction(name=str(name), samples=int(count), share=count / whole) for name, count in ordered[:_MOST_FUNCTIONS]
     ]
-
-
-def _split_unit(name: str) -> tuple[str, str]:
-    """Return a metric's name and its unit, which stands behind it in brackets."""
-    found = _UNIT.search(name)
-    return (name[: found.start()], found[1]) if found else (name, "")
 
 
 def summarize_memory(events: pd.DataFrame, process: int, epochs: Intervals) -> list[Memory]:

@@ -30,7 +30,7 @@ class Trace:
     ranges: pd.DataFrame  # that ended and are no operators: start_ns, end_ns, process, thread, name
     # Kernels and copies: start_ns, end_ns, process, device, stream, correlation, name, whether it is a `kernel`, and `launch`,
     # the row of the call in `api` that launched it, -1 where none has its correlation id in its process. A copy is named by
-    # its kind and the host's memory, e.g. `HtoD, pageable`.
+    # its kind and the host's memory, e.g. `HtoD, pageable`; `pageable` tells whether that is of the latter kind.
     activity: pd.DataFrame
     api: pd.DataFrame  # start_ns, end_ns, process, thread, correlation, name (without the version that nsys appends)
     osrt: pd.DataFrame  # start_ns, end_ns, process, thread, name
@@ -114,6 +114,7 @@ def _read_activity(read: Callable[..., pa.Table]) -> pd.DataFrame:
     copies = to_frame(read("copies", [*columns, "kind", "source_memory", "target_memory"]))
     both = pd.concat([kernels[columns].assign(kernel=True), copies[columns].assign(kernel=False)], ignore_index=True)
     both["name"] = join_names([kernels["name"].array, _describe_copies(copies)])
+    both["pageable"] = np.append(np.zeros(len(kernels), bool), _touches(copies, "pageable").to_numpy())
     return _sort_by_start(both)
 
 
@@ -136,8 +137,12 @@ def _describe_copies(copies: pd.DataFrame) -> Names:
     plain = copies["kind"].astype(object).fillna("copy")
     name = plain
     for memory in ("pinned", "pageable"):
-        name = name.mask((copies["source_memory"] == memory) | (copies["target_memory"] == memory), plain + f", {memory}")
+        name = name.mask(_touches(copies, memory), plain + f", {memory}")
     return pd.Categorical(name)
+
+
+def _touches(copies: pd.DataFrame, memory: str) -> "pd.Series[bool]":
+    return (copies["source_memory"] == memory) | (copies["target_memory"] == memory)
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:

@@ -113,12 +113,13 @@ def find_idle_gaps(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataF
         activity: what :func:`speedproof.trace.attribution.attribute_activity` returns
 
     Returns:
-        start_ns, end_ns, cause, detail, stretch, epoch, part: one row a piece of a stretch that has a cause and a detail of its
-        own, `stretch` counting stretches; no rows without a GPU
+        start_ns, end_ns, cause, detail, pageable, stretch, epoch, part: one row a piece of a stretch that has a cause and a
+        detail of its own, `stretch` counting stretches, `pageable` telling what copies from or to such memory, or waits for
+        it; no rows without a GPU
 
     """
     if activity.empty:
-        return pd.DataFrame(columns=["start_ns", "end_ns", "cause", "detail", "stretch", "epoch", "part"])
+        return pd.DataFrame(columns=["start_ns", "end_ns", "cause", "detail", "pageable", "stretch", "epoch", "part"])
     start, end, copies = activity["start_ns"].to_numpy(), activity["end_ns"].to_numpy(), ~activity["kernel"].to_numpy()
     parts = loop.parts
     copying = difference(union(start[copies], end[copies]), union(start[~copies], end[~copies]))
@@ -130,7 +131,9 @@ def find_idle_gaps(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataF
     idle_gaps = _join([_split(moving, COPYING, kinds, most=True), *explained])
     begin = idle_gaps["start_ns"].to_numpy()
     stretch = np.where(idle_gaps["cause"] == COPYING, holder(moving, begin), len(moving) + holder(idle, begin))
-    return idle_gaps.assign(stretch=stretch, **parts.place(holder(parts.spans, begin)))
+    named = {*activity["name"][activity["pageable"]], *map(_name_staging, trace.api["name"].cat.categories)}
+    pageable = idle_gaps["detail"].isin(named)
+    return idle_gaps.assign(pageable=pageable, stretch=stretch, **parts.place(holder(parts.spans, begin)))
 
 
 def _explain(idle: Intervals, evidence: Iterator[CauseEvidence]) -> Iterator[pd.DataFrame]:
@@ -260,11 +263,14 @@ def loop_calls(calls: pd.DataFrame, trace: Trace, loop: Loop, activity: pd.DataF
 
 def waiting_calls(calls: pd.DataFrame, activity: pd.DataFrame) -> pd.DataFrame:
     """Return the calls that wait, copies of pageable memory under a name with that word."""
-    copies = activity[~activity["kernel"] & (activity["launch"] >= 0)]
-    pageable = calls.index.isin(with_names(copies, lambda name: name.endswith(", pageable"))["launch"])
+    pageable = calls.index.isin(activity["launch"][activity["pageable"]])
     waiting = with_names(calls[~pageable], _WAITS.fullmatch)
-    staging = rename(calls[pageable], lambda name: f"{name} (pageable memory)")
+    staging = rename(calls[pageable], _name_staging)
     return pd.concat([waiting, staging]).assign(name=join_names([waiting["name"].array, staging["name"].array]))
+
+
+def _name_staging(call: str) -> str:
+    return f"{call} (pageable memory)"
 
 
 def _loading(loads: pd.DataFrame, launches: pd.DataFrame) -> Intervals:

@@ -5,7 +5,7 @@ epochs. In any trace phases are the ranges directly below the iterations, and ou
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -92,23 +92,15 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
     if trace.is_empty:
         raise RecordError(trace.folder, ": the trace holds no ranges, kernels or calls; profile the run again")
     iterations = find_iterations(trace, choice)
-    epochs = iterations.bounds
-    if not (epochs["start_ns"] < epochs["end_ns"]).any():
+    if not (iterations.bounds["start_ns"] < iterations.bounds["end_ns"]).any():
         unit = iterations.found.unit
         raise RecordError(trace.folder, f": no {unit} lasts longer than nothing; profile the run again, or name them (--epoch)")
-    recording = check_recording(trace, iterations.process)
-    iterations, recorded = _leave_out_partial(trace, iterations, recording)
-    epochs = iterations.bounds
-    warnings = list(iterations.notes)
-    if iterations.found.by == "nothing":
-        warnings.append("nothing repeats: the whole trace counts as one stretch; name what repeats in it (--epoch)")
-    if trace.open_ranges:
-        warnings.append(f"{trace.open_ranges} ranges never ended")
+    iterations, recorded = _leave_out_partial(trace, iterations, check_recording(trace, iterations.process))
     ranges = trace.ranges[trace.ranges["process"] == iterations.process]
     phases = _find_phases(ranges, iterations, choice.phases)
     transforms = _find_transforms(trace, iterations, phases)
     on_thread = phases[phases["thread"] == iterations.thread]
-    epochs = _cut_epochs(epochs, on_thread)
+    epochs = _cut_epochs(iterations.bounds, on_thread)
     placed = _with_part(phases.drop(columns="process"), epochs).reset_index(drop=True)
     placed["name"] = placed["name"].cat.remove_unused_categories()
     return Loop(
@@ -119,9 +111,17 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
         phases=placed,
         transforms=transforms.reset_index(drop=True),
         details=_find_details(trace, iterations, phases, transforms),
-        warnings=warnings,
+        warnings=list(_list_warnings(trace, iterations)),
         recorded=recorded,
     )
+
+
+def _list_warnings(trace: Trace, iterations: Iterations) -> Iterator[str]:
+    yield from iterations.notes
+    if iterations.found.by == "nothing":
+        yield "nothing repeats: the whole trace counts as one stretch; name what repeats in it (--epoch)"
+    if trace.open_ranges:
+        yield f"{trace.open_ranges} ranges never ended"
 
 
 def _leave_out_partial(trace: Trace, iterations: Iterations, recording: Recording) -> tuple[Iterations, bool]:
