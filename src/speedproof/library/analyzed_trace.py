@@ -227,7 +227,6 @@ def _analyze(path: Path, choice: Choice) -> AnalyzedTrace:
 
 
 def _analyze_process(trace: AnalyzedTrace, process: int | None) -> Summary:
-    """Return a trace's summary, of another process if one is named."""
     if process == trace._choice.process:
         return trace._summary
     return _analyze(trace.path, replace(trace._choice, process=process))._summary

@@ -46,7 +46,6 @@ def encode_names(indices: Integers, names: Sequence[str]) -> pa.DictionaryArray:
 
 
 def repeat_name(name: str, rows: int) -> pa.DictionaryArray:
-    """Return a column that holds the same name in every row."""
     return encode_names(np.zeros(rows, np.int64), [name])
 
 
@@ -125,7 +124,6 @@ def _number(column: str, tables: dict[str, pa.Table]) -> dict[int, int]:
 
 
 def _owners(tables: dict[str, pa.Table]) -> dict[int, int]:
-    """Return each thread's process."""
     owners: dict[int, int] = {}
     for table in tables.values():
         for thread in ("end_thread", "thread"):  # what a thread says of itself counts last

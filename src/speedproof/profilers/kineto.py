@@ -262,7 +262,6 @@ def _read_copy(name: str) -> tuple[str, str, str]:
 
 
 def _make_table(name: str, columns: dict[str, list[Any]], process: int) -> pa.Table:
-    """Return a raw table with all columns of its schema."""
     rows = len(columns["start_ns"])
     arrays = {}
     for field in TABLES[name]:
@@ -288,7 +287,6 @@ def _outermost(operators: pa.Table) -> pa.Table:
 
 
 def _make_ranges(ranges: Sequence[RecordedRange], marks: list[ClockMark], marked_ns: list[int]) -> pa.Table:
-    """Return the recorded ranges, their times on kineto's clock."""
     columns = list(zip(*ranges, strict=True)) or [()] * len(RecordedRange._fields)
     names, kinds, start_ns, end_ns, process, thread = columns
     return pa.table(

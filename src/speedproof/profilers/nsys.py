@@ -99,7 +99,6 @@ def profile_command(
 
 
 def export_command(nsys: Capabilities, report: Path, out: Path, kind: str = "sqlite") -> list[str]:
-    """Return the command that exports `report` to a file of that kind."""
     return [nsys.program, "export", f"--type={kind}", "--force-overwrite=true", f"--output={out}", str(report)]
 
 
@@ -113,7 +112,6 @@ def stats_command(nsys: Capabilities, sqlite: Path, statistics: Sequence[str], p
 
 
 def analyze_command(nsys: Capabilities, sqlite: Path, rules: Sequence[str]) -> list[str]:
-    """Return the command that prints what nsys' own rules find, with their advice."""
     return [nsys.program, "analyze", *(f"--rule={rule}" for rule in rules), "--format=column", "--output=-", str(sqlite)]
 
 
@@ -255,7 +253,6 @@ def _write_rules(nsys: Capabilities, sqlite: Path, rules: list[str], folder: Pat
 
 
 def is_export(sqlite: Path) -> bool:
-    """Return whether a file is a whole export."""
     try:
         return ExportFile(sqlite).holds_rows("META_DATA_EXPORT")
     except RecordError:

@@ -82,8 +82,6 @@ def convert_export(sqlite: Path, folder: Path) -> TraceInfo:
 
 
 class _Conversion:
-    """Reads an export's tables as raw events."""
-
     def __init__(self, export: ExportFile) -> None:
         self.export = export
         self.path = export.path
@@ -126,7 +124,6 @@ class _Conversion:
             return {name: part.result() for name, part in parts.items()}
 
     def _read_versions(self) -> tuple[str, str]:
-        """Return the version of nsys and of the export's schema."""
         if not self.export.has("META_DATA_EXPORT") and not self.export.has("StringIds"):
             raise RecordError(self.path, ": not an export of Nsight Systems; make one with `nsys export --type=sqlite`")
         about = dict(self.export.select("META_DATA_EXPORT", name=str, value=str | None))

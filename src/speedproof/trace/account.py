@@ -17,14 +17,7 @@ _COMMUNICATION = -2  # as a row of `loop.phases`
 
 
 def account_for(loop: Loop, activity: pd.DataFrame, idle_gaps: pd.DataFrame) -> list[Share]:
-    """Return the terms into which each epoch falls, the largest first; their sum is the epoch, exactly.
-
-    Args:
-        loop: the loop whose epochs these are
-        activity: what :func:`speedproof.trace.attribution.attribute_activity` returns
-        idle_gaps: what :func:`speedproof.trace.idle_gaps.find_idle_gaps` returns
-
-    """
+    """Return the terms into which each epoch falls, the largest first; their sum is the epoch, exactly."""
     if activity.empty:
         terms = _account_for_main_thread(loop)
     else:
@@ -52,7 +45,6 @@ def _account_for_kernels(loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sum_by_group(loop: Loop, pieces: Intervals, names: Names) -> pd.DataFrame:
-    """Sum what epochs hold of kernels' pieces by the kernels' groups."""
     parts = loop.parts
     inside = overlap(pieces.start, pieces.end, parts.spans)
     groups = [f"kernels: {group_of(str(name))}" for name in names.categories]
@@ -62,7 +54,6 @@ def _sum_by_group(loop: Loop, pieces: Intervals, names: Names) -> pd.DataFrame:
 
 
 def _account_for_main_thread(loop: Loop) -> pd.DataFrame:
-    """Return the time that the main thread spends in each phase, and in none."""
     phases = loop.on_main_thread(loop.phases)
     pieces, owner = first_come(*bounds_of(phases))
     rest = difference(loop.spans, pieces)
@@ -71,7 +62,6 @@ def _account_for_main_thread(loop: Loop) -> pd.DataFrame:
 
 
 def _account_for_idle_gaps(idle_gaps: pd.DataFrame) -> pd.DataFrame:
-    """Return the time in which no kernel runs, under its causes."""
     lengths = idle_gaps.assign(name=idle_gaps["cause"], total_ns=idle_gaps["end_ns"] - idle_gaps["start_ns"])
     return _sum_by_name(lengths, "idle", UNEXPLAINED)
 

@@ -55,11 +55,6 @@ def explain_unattributed(loop: Loop, activity: pd.DataFrame) -> list[Unattribute
     """Return the shares of the epochs' GPU busy time in which nothing runs that a phase claims, by reason.
 
     Where several such events run at once, the time is the first one's.
-
-    Args:
-        loop: the loop whose epochs these are
-        activity: what :func:`attribute_activity` returns
-
     """
     claimed = activity["phase"].to_numpy() >= 0
     start, end = bounds_of(activity)

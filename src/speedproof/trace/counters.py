@@ -35,12 +35,6 @@ def summarize_metrics(
 
     A sample counts in the iteration in which it was taken. Iterations of few samples are left out, and of a metric that has too
     few in most of them nothing is said.
-
-    Args:
-        samples: start_ns, device, name, value, sorted by start_ns
-        devices: the GPUs that count
-        epochs: the iterations that count, one behind the other
-
     """
     samples = samples[samples["device"].isin(list(devices))]
     if samples.empty or not len(epochs):
@@ -80,13 +74,7 @@ def _describe_metric(named: str, mean: float) -> dict[str, Any]:
 
 
 def count_functions(samples: pd.DataFrame, idle: Intervals) -> list[SampledFunction]:
-    """Return in which functions a thread was sampled in these stretches, the most frequent first.
-
-    Args:
-        samples: start_ns, name of one thread's samples
-        idle: stretches, one behind the other
-
-    """
+    """Return in which functions a thread was sampled in these stretches, the most frequent first."""
     if samples.empty or not len(idle):
         return []
     at_ns = samples["start_ns"].to_numpy()
@@ -99,14 +87,7 @@ def count_functions(samples: pd.DataFrame, idle: Intervals) -> list[SampledFunct
 
 
 def summarize_memory(events: pd.DataFrame, process: int, epochs: Intervals) -> list[Memory]:
-    """Return how much memory a process has in use on each GPU, over the iterations that count.
-
-    Args:
-        events: allocations and frees: start_ns, process, device, address, bytes, kind, operation, sorted by start_ns
-        process: whose memory
-        epochs: the iterations that count, one behind the other
-
-    """
+    """Return how much memory a process has in use on each GPU, over the iterations that count."""
     events = events[events["process"] == process].reset_index(drop=True)
     changes = _find_changes(events)
     groups: dict[Any, pd.DataFrame] = dict(iter(changes.groupby(["device", "kind"], sort=True)))

@@ -52,14 +52,7 @@ class _Waits:
 
 
 def find_critical_paths(trace: Trace, loop: Loop, activity: pd.DataFrame) -> list[CriticalPath]:
-    """Return, for each epoch, how much of it each class of the critical path takes, and the largest; none without a GPU.
-
-    Args:
-        trace: the events
-        loop: the loop found in them
-        activity: what :func:`speedproof.trace.attribution.attribute_activity` returns
-
-    """
+    """Return, for each epoch, how much of it each class of the critical path takes, and the largest; none without a GPU."""
     if activity.empty:
         return []
     spans = loop.spans

@@ -116,14 +116,11 @@ def _samples_an_epoch(run: MeasuredRun) -> float:
 
 
 def write_difference(difference: Difference, folder: Path) -> None:
-    """Write `difference.json`."""
     write_sealed(folder / DIFFERENCE_FILE, difference)
 
 
 @dataclass(frozen=True)
 class _Variant:
-    """One trace of the pair."""
-
     summary: Summary
     samples: float | None  # an epoch
 
@@ -142,7 +139,6 @@ class _Variant:
         return {key: total_ns / self._epochs_behind(key[1]) / NS_PER_S for key, total_ns in sums.items()}
 
     def sum_of(self, kind: str | None = None) -> float:
-        """Return the seconds of a kind, or of all, in an epoch."""
         return math.fsum(seconds for (found, _, _), seconds in self.account.items() if kind in (None, found))
 
     def _epochs_behind(self, part: EpochPart) -> float:

@@ -51,7 +51,6 @@ class Trace:
 
 
 def read_events(folder: Path) -> Trace:
-    """Read what the analysis needs of a trace's folder."""
     info = read_trace_info(folder)
     read = partial(_read_whole, folder, info)
     times = ["start_ns", "end_ns"]
@@ -108,7 +107,6 @@ def _plain_call(name: str) -> str:
 
 
 def _read_activity(read: Callable[..., pa.Table]) -> pd.DataFrame:
-    """Return kernels and copies in one frame."""
     columns = ["start_ns", "end_ns", "process", "device", "stream", "correlation"]
     kernels = to_frame(read("kernels", [*columns, "name"]))
     copies = to_frame(read("copies", [*columns, "kind", "source_memory", "target_memory"]))

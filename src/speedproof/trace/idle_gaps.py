@@ -107,11 +107,6 @@ class CauseEvidence:
 def find_idle_gaps(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
     """Return every stretch of the epochs in which no kernel runs.
 
-    Args:
-        trace: the events
-        loop: the loop found in them
-        activity: what :func:`speedproof.trace.attribution.attribute_activity` returns
-
     Returns:
         start_ns, end_ns, cause, detail, pageable, stretch, epoch, part: one row a piece of a stretch that has a cause and a
         detail of its own, `stretch` counting stretches, `pageable` telling what copies from or to such memory, or waits for
@@ -162,7 +157,6 @@ def _split(pieces: Intervals, cause: str, labels: Labels | None, most: bool = Fa
 
 
 def _join(stretches: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return all causes' stretches in one frame."""
     detail = join_names([frame["detail"].array for frame in stretches])
     return pd.concat(stretches, ignore_index=True).assign(detail=detail)
 
@@ -180,7 +174,6 @@ def _most_of(spans: Intervals, labels: Labels) -> Names:
 
 
 def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Intervals) -> Iterator[CauseEvidence]:
-    """Yield each cause's evidence, in order of priority."""
     phases = loop.on_main_thread(loop.phases)
     phase_labels = _labels(phases)
     elsewhere, own_transforms = _split_transforms(loop)

@@ -68,7 +68,6 @@ def without_numbers(name: str) -> str:
 
 
 def name_unit(name: str) -> IterationUnit:
-    """Return the word for one of a family's ranges."""
     for unit in ("epoch", "step"):
         if unit in name.lower():
             return unit
@@ -270,7 +269,6 @@ def _find_end_of_last(ranges: pd.DataFrame, family: Intervals) -> int | None:
 
 
 def _as_marked(reaching: Iterations, ranges: Intervals) -> Iterations:
-    """Return iterations that last from start to start as their ranges."""
     bounds = pd.DataFrame({"start_ns": ranges.start, "end_ns": ranges.end})
     found = reaching.found.model_copy(update={"left_out": 0})
     return replace(reaching, bounds=bounds, found=found, ranges=None, notes=[])

@@ -79,16 +79,7 @@ def uses_tensor_cores(name: str) -> bool | None:
 
 
 def sum_kernels(kernels: pd.DataFrame, epochs: Intervals) -> pd.DataFrame:
-    """Return one row a kernel, the costliest first.
-
-    Args:
-        kernels: start_ns, end_ns, name of each call
-        epochs: those that count, one behind the other
-
-    Returns:
-        group, name, calls, total_ns, seconds_per_epoch, tensor_cores
-
-    """
+    """Return each kernel's group, name, calls, total_ns, seconds_per_epoch, tensor_cores; the costliest first."""
     length, start = kernels["end_ns"] - kernels["start_ns"], kernels["start_ns"].to_numpy()
     epoch = np.searchsorted(epochs.start, start, side="right") - 1
     counted = (epoch >= 0) & (start < epochs.end[epoch]) if len(epochs) else np.zeros(len(kernels), dtype=bool)

@@ -58,12 +58,10 @@ class Loop:
 
     @property
     def spans(self) -> Intervals:
-        """Return the epochs as intervals."""
         return Intervals(*bounds_of(self.epochs))
 
     @property
     def parts(self) -> Parts:
-        """Return the epochs cut into their training and validation parts."""
         epochs = self.epochs
         cut = np.where(epochs["validates"], epochs["training_end_ns"], epochs["end_ns"])
         start = np.stack([epochs["start_ns"], cut], axis=1).ravel()
@@ -73,17 +71,12 @@ class Loop:
         return Parts(Intervals(start[kept], end[kept]), part, np.repeat(np.arange(len(epochs), dtype=np.int32) + 1, 2)[kept])
 
     def on_main_thread(self, events: pd.DataFrame) -> pd.DataFrame:
-        """Return those events that happened on the loop's own thread."""
         mine = events["thread"] == self.thread
         return events[mine & (events["process"] == self.process)] if "process" in events else events[mine]
 
 
 def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
     """Find the loop.
-
-    Args:
-        trace: the events
-        choice: what the user says of it
 
     Raises:
         RecordError: the trace is empty, it has no such process, or no range's name matches a pattern
@@ -263,7 +256,6 @@ def _cut_epochs(epochs: pd.DataFrame, phases: pd.DataFrame) -> pd.DataFrame:
 
 
 def _named(phases: pd.DataFrame, wanted: Callable[[str], bool]) -> NDArray[np.bool_]:
-    """Tell which phases have a name that is wanted."""
     return phases.index.isin(with_names(phases, wanted).index)
 
 

@@ -191,7 +191,6 @@ def _time_rank(number: int, rank: _Rank, waits: Sequence[Wait] | None) -> RankTi
 
 
 def write_ranks_summary(summary: RanksSummary, folder: Path) -> None:
-    """Write `ranks.json`."""
     write_sealed(folder / RANKS_FILE, summary)
 
 

@@ -158,7 +158,6 @@ def _summarize_communication(kernels: pd.DataFrame, epochs: Intervals) -> Commun
 
 
 def _summarize_kernels(trace: Trace, loop: Loop, epochs: Intervals) -> list[Kernel]:
-    """Return one row for each kernel of any process, the costliest first."""
     kernels = sum_kernels(trace.activity[trace.activity["kernel"] & loop.recorded], epochs)
     launch_ns = _sum_launches(trace)
     kernels["launch_ns"] = np.array([launch_ns.get(name, np.nan) for name in kernels["name"]], float)
@@ -302,15 +301,7 @@ def _ideal_epochs(loop: Loop, activity: pd.DataFrame, warm_up: int) -> tuple[flo
 
 
 def measure_launches(trace: Trace, loop: Loop, activity: pd.DataFrame, epochs: Intervals) -> Launches | None:
-    """Return how the kernels that the loop's process launched in these epochs were queued; None where no launch is known.
-
-    Args:
-        trace: the events
-        loop: the loop found in them
-        activity: what :func:`speedproof.trace.attribution.attribute_activity` returns
-        epochs: those that count
-
-    """
+    """Return how the kernels that the loop's process launched in these epochs were queued; None where no launch is known."""
     rows = activity[activity["kernel"] & (activity["launch"] >= 0) & (activity["process"] == loop.process)]
     launch = rows["launch"].to_numpy()
     called, returned = (trace.api[name].to_numpy()[launch] for name in ("start_ns", "end_ns"))
