@@ -178,7 +178,7 @@ def open_trace(
     ['dataload', 'forward', 'backward', 'update']
 
     Args:
-        path: `.nsys-rep`, `.sqlite`, a folder of `nsys export`, `.json`, `.json.gz`, or a trace's folder
+        path: a profiler's file, of any kind that docs/analysis.md lists, or a trace's folder
         epoch: a regular expression of the name of an iteration's range; default: found
         phases: names of phases, each with a regular expression of its ranges
         process: whose loop, by the trace's number; default: the one that uses the GPU most

@@ -225,14 +225,14 @@ class _Conversion:
     def _read_copies(self) -> pa.Table:
         raw = self._read_rows("CUPTI_ACTIVITY_KIND_MEMCPY", (*_GPU_COLUMNS, "bytes", "copyKind", "srcKind", "dstKind"))
         kinds = self._read_enum("ENUM_CUDA_MEMCPY_OPER", "CUDA_MEMCPY_KIND_", COPY_KINDS)
-        memory = self._read_enum("ENUM_CUDA_MEM_KIND", "CUDA_MEMOPR_MEMORY_KIND_", MEMORY_KINDS)
+        memory = self._memory_kinds()
         copies = pa.table(
             {
                 **self._gpu_columns(raw),
                 "bytes": to_nullable(raw["bytes"]),
                 "kind": translate_numbers(raw["copyKind"], {key: copy_kind(name) for key, name in kinds.items()}),
-                "source_memory": translate_numbers(raw["srcKind"], {key: memory_kind(name) for key, name in memory.items()}),
-                "target_memory": translate_numbers(raw["dstKind"], {key: memory_kind(name) for key, name in memory.items()}),
+                "source_memory": translate_numbers(raw["srcKind"], memory),
+                "target_memory": translate_numbers(raw["dstKind"], memory),
             }
         )
         raw = self._read_rows("CUPTI_ACTIVITY_KIND_MEMSET", (*_GPU_COLUMNS, "bytes", "memKind"))
@@ -243,7 +243,7 @@ class _Conversion:
                 "bytes": to_nullable(raw["bytes"]),
                 "kind": repeat_name("memset", rows),
                 "source_memory": repeat_name("unknown", rows),
-                "target_memory": translate_numbers(raw["memKind"], {key: memory_kind(name) for key, name in memory.items()}),
+                "target_memory": translate_numbers(raw["memKind"], memory),
             }
         )
         return stack_tables(copies, fills)
@@ -303,7 +303,6 @@ class _Conversion:
         """Read what the program allocated and freed of GPUs' memory, and of the host's through CUDA."""
         columns = ("start", "globalPid", "deviceId", "address", "bytes", "memKind", "memoryOperationType")
         raw = self.export.read_integers("CUDA_GPU_MEMORY_USAGE_EVENTS", columns)
-        kinds = self._read_enum("ENUM_CUDA_MEM_KIND", "CUDA_MEMOPR_MEMORY_KIND_", MEMORY_KINDS)
         operations = self._read_enum("ENUM_CUDA_DEV_MEM_EVENT_OPER", "CUDA_DEV_MEM_EVENT_OPR_", MEMORY_OPERATIONS)
         operation = translate_numbers(raw["memoryOperationType"], {number: name.lower() for number, name in operations.items()})
         known = np.isin(operation.to_numpy(zero_copy_only=False), [name.lower() for name in MEMORY_OPERATIONS])
@@ -318,7 +317,7 @@ class _Conversion:
                 "device": raw["deviceId"],
                 "address": raw["address"],
                 "bytes": raw["bytes"],
-                "kind": translate_numbers(raw["memKind"], {number: memory_kind(name) for number, name in kinds.items()}),
+                "kind": translate_numbers(raw["memKind"], self._memory_kinds()),
                 "operation": operation,
             }
         )
@@ -362,6 +361,10 @@ class _Conversion:
     def _thread_names(self) -> dict[int, str]:
         rows = self.export.select("ThreadNames", globalTid=int | None, nameId=int)
         return {thread: self.strings.get(name) or "" for thread, name in rows if thread is not None}
+
+    def _memory_kinds(self) -> dict[int, str]:
+        names = self._read_enum("ENUM_CUDA_MEM_KIND", "CUDA_MEMOPR_MEMORY_KIND_", MEMORY_KINDS)
+        return {number: memory_kind(name) for number, name in names.items()}
 
     def _read_enum(self, table: str, prefix: str, default: list[str]) -> dict[int, str]:
         """Return an enumeration's names without their common prefix, by number."""

@@ -54,7 +54,11 @@ class Loop:
     transforms: pd.DataFrame  # start_ns, end_ns, process, thread, name
     details: pd.DataFrame  # start_ns, end_ns, name: what else the loop's thread marks inside of its phases
     warnings: list[str]
-    recorded: bool = True  # whether enough of the GPU's work is in the trace to speak of it
+    lacking: str | None = None  # why too little of the GPU's work is in the trace to speak of it; None: enough is
+
+    @property
+    def recorded(self) -> bool:
+        return self.lacking is None
 
     @property
     def spans(self) -> Intervals:
@@ -88,7 +92,7 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
     if not (iterations.bounds["start_ns"] < iterations.bounds["end_ns"]).any():
         unit = iterations.found.unit
         raise RecordError(trace.folder, f": no {unit} lasts longer than nothing; profile the run again, or name them (--epoch)")
-    iterations, recorded = _leave_out_partial(trace, iterations, check_recording(trace, iterations.process))
+    iterations, lacking = _leave_out_partial(trace, iterations, check_recording(trace, iterations.process))
     ranges = trace.ranges[trace.ranges["process"] == iterations.process]
     phases = _find_phases(ranges, iterations, choice.phases)
     transforms = _find_transforms(trace, iterations, phases)
@@ -105,7 +109,7 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
         transforms=transforms.reset_index(drop=True),
         details=_find_details(trace, iterations, phases, transforms),
         warnings=list(_list_warnings(trace, iterations)),
-        recorded=recorded,
+        lacking=lacking,
     )
 
 
@@ -117,8 +121,8 @@ def _list_warnings(trace: Trace, iterations: Iterations) -> Iterator[str]:
         yield f"{trace.open_ranges} ranges never ended"
 
 
-def _leave_out_partial(trace: Trace, iterations: Iterations, recording: Recording) -> tuple[Iterations, bool]:
-    """Return the iterations whose kernels are all there, and whether there are enough of them; else all, for what they show."""
+def _leave_out_partial(trace: Trace, iterations: Iterations, recording: Recording) -> tuple[Iterations, str | None]:
+    """Return the iterations whose kernels are all there; if these are too few, all, for what they show, and what is lacking."""
     found, bounds = iterations.found, iterations.bounds
     spans = Intervals(*bounds_of(bounds))
     if len(recording.asked_ns):
@@ -129,18 +133,18 @@ def _leave_out_partial(trace: Trace, iterations: Iterations, recording: Recordin
         whole |= (len(whole) < _FEW) | (2 * whole.sum() < len(whole))  # a loop that mostly uses no GPU
     left, partial = int(whole.sum()), int((~whole).sum())
     if not partial:
-        return iterations, True
+        return iterations, None
     lost = f"the kernels of {recording.share:.0%} of the launches are missing: " if recording.share else ""
     if not enough_left(left, len(spans)):
         note = (
             f"{lost}too few {found.plural} have their GPU's work recorded ({left} of {len(spans)}) to say anything of the GPU; "
             "profile again, a shorter stretch, with nothing else on the GPU"
         )
-        return replace(iterations, notes=[note, *iterations.notes]), False
+        return replace(iterations, notes=[note, *iterations.notes]), note
     note = f"{lost}{partial} of {len(spans)} {found.plural} lack some of their GPU's work and are left out"
     kept = found.model_copy(update={"left_out": found.left_out + partial})
     left_bounds = bounds[whole].reset_index(drop=True)
-    return replace(iterations, bounds=left_bounds, found=kept, notes=[note, *iterations.notes]), True
+    return replace(iterations, bounds=left_bounds, found=kept, notes=[note, *iterations.notes]), None
 
 
 def _find_phases(ranges: pd.DataFrame, iterations: Iterations, named: Mapping[str, str]) -> pd.DataFrame:

@@ -69,8 +69,8 @@ def _read_ranks(trace: Path, alone: bool, as_marked: bool) -> list[_Rank]:
 
 def _read_rank(events: Trace, choice: Choice) -> _Rank:
     loop = find_loop(events, choice)
-    if not loop.recorded:
-        raise RecordError(events.folder, f": {loop.warnings[0]}")
+    if loop.lacking is not None:
+        raise RecordError(events.folder, f": {loop.lacking}")
     activity = attribute_activity(events, loop)
     kernels = activity[activity["kernel"] & (activity["process"] == loop.process)]
     communication = with_names(kernels, is_communication)
