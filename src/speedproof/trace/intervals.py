@@ -75,11 +75,6 @@ def difference(some: Intervals, others: Intervals) -> Intervals:
     return intersection(some, Intervals(*gaps))
 
 
-def clip(some: Intervals, start: int, end: int) -> Intervals:
-    """Return the part of a list that lies in [start, end)."""
-    return Intervals(*_drop_empty(np.maximum(some.start, start), np.minimum(some.end, end)))
-
-
 def total(some: Intervals) -> int:
     return int(some.length.sum())
 
