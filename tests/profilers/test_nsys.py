@@ -125,7 +125,8 @@ def test_an_nsys_that_hangs_is_killed_with_all_that_it_started(fake_nsys, tmp_pa
     with pytest.raises(ProfilingError, match="within 1 s") as error:
         nsys = read_capabilities(program)
         if step == "profile":
-            run_profiled(nsys, tmp_path / "r.nsys-rep", ["nvtx"], ["true"], tmp_path / "log.txt", os.environ, limit_s=1)
+            monkeypatch.setattr(nsys_module, "_ANSWER_LIMIT_S", 1)
+            run_profiled(nsys, tmp_path / "r.nsys-rep", ["nvtx"], ["true"], tmp_path / "log.txt", os.environ)
         elif step == "export":
             export_report(nsys, tmp_path / "r.nsys-rep", tmp_path / "r.sqlite")
         collect_statistics(nsys, export, tmp_path / "stats")

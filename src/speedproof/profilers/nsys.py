@@ -130,7 +130,6 @@ def run_profiled(
     program: Sequence[str],
     log: Path,
     environ: Mapping[str, str],
-    limit_s: float = _ANSWER_LIMIT_S,
 ) -> int:
     """Run a small program under nsys, its output in `log`, and return the program's exit code.
 
@@ -145,10 +144,10 @@ def run_profiled(
     command = profile_command(nsys, report, trace, program)
     with log.open("w", encoding="utf-8") as output:
         try:
-            status = run_child(command, output.fileno(), profiled_environment(environ), limit_s=limit_s)
+            status = run_child(command, output.fileno(), profiled_environment(environ), limit_s=_ANSWER_LIMIT_S)
         except subprocess.TimeoutExpired:
             raise ProfilingError(
-                report, f": nsys {nsys.version} did not end within {limit_s:.0f} s and was killed; see ", log
+                report, f": nsys {nsys.version} did not end within {_ANSWER_LIMIT_S} s and was killed; see ", log
             ) from None
     if not report.is_file() or not report.stat().st_size:
         said = _shorten(log.read_text(encoding="utf-8", errors="replace"))

@@ -37,15 +37,8 @@ def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: t
     (:attr:`Summary.validation_share`). The epochs differ: that metric leaves out, or keeps, a whole
     validation interval with the epoch that warms up; here that epoch alone is left out, always.
 
-    Args:
-        a: the summary of the one trace
-        b: the summary of the other
-        names: what to call them
-        samples: training samples in an epoch of either, where known
-
-    Raises:
-        RecordError: a variant has no samples, or the two show nothing that could be compared
-
+    `names` is what to call them, `samples` are the training samples in an epoch of either. Raises :class:`RecordError` if one
+    has no samples, or the two show nothing that could be compared.
     """
     if (obstacle := find_obstacle(a, b)) is not None:
         raise RecordError(f"{names[0]} and {names[1]}: {obstacle}")
