@@ -13,6 +13,7 @@ from speedproof.config.profiling import Profiling
 from speedproof.profilers import nsys as nsys_module
 from speedproof.profilers import selection as backend
 from speedproof.profilers.nsys import (
+    STATISTICS,
     TRIES,
     Capabilities,
     analyze_command,
@@ -124,7 +125,8 @@ def test_an_nsys_that_hangs_is_killed_with_all_that_it_started(fake_nsys, tmp_pa
     with pytest.raises(ProfilingError, match="within 1 s") as error:
         nsys = read_capabilities(program)
         if step == "profile":
-            run_profiled(nsys, tmp_path / "r.nsys-rep", ["nvtx"], ["true"], tmp_path / "log.txt", os.environ, limit_s=1)
+            monkeypatch.setattr(nsys_module, "_ANSWER_LIMIT_S", 1)
+            run_profiled(nsys, tmp_path / "r.nsys-rep", ["nvtx"], ["true"], tmp_path / "log.txt", os.environ)
         elif step == "export":
             export_report(nsys, tmp_path / "r.nsys-rep", tmp_path / "r.sqlite")
         collect_statistics(nsys, export, tmp_path / "stats")
@@ -137,9 +139,8 @@ def test_an_empty_statistic_is_an_error_only_where_there_is_data(fake_nsys, tmp_
     empty = make_export(
         tmp_path / "empty.sqlite", {"StringIds": strings("x"), "NVTX_EVENTS": [nvtx(0, None, "domain", kind=75)]}
     )
-    collected = collect_statistics(nsys, empty, tmp_path / "stats")
-    assert collected.files == {}
-    assert "nvtx_sum" in collected.without_data
+    collect_statistics(nsys, empty, tmp_path / "stats")
+    assert not (tmp_path / "stats").exists()
     full = make_export(tmp_path / "full.sqlite", {"NVTX_EVENTS": [nvtx(0, 5, "epoch")]})
     with pytest.raises(ProfilingError) as error:
         collect_statistics(nsys, full, tmp_path / "stats")
@@ -227,11 +228,8 @@ for i in range(20):
         nvtx.end_range(nvtx.start_range('update'))
 """
     assert profile(nsys, tmp_path, ["nvtx", "osrt"], "-c", program) == 0
-    collected = collect_statistics(nsys, tmp_path / "report.sqlite", tmp_path / "stats")
-    assert set(collected.files) == {"nvtx_sum", "osrt_sum"}
-    assert set(collected.without_data) == {
-        "cuda_gpu_kern_sum", "cuda_api_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum",
-    }  # fmt: skip
+    collect_statistics(nsys, tmp_path / "report.sqlite", tmp_path / "stats")
+    assert {path.name for path in (tmp_path / "stats").iterdir()} == {"nvtx_sum.csv", "osrt_sum.csv"}
     assert assert_sums_are_those_of_nsys(tmp_path / "trace", tmp_path / "stats", ("mine",)) == ["ranges", "osrt"]
     assert count_ranges(tmp_path / "trace")["start_end", "update"] == 20
 
@@ -307,12 +305,13 @@ def test_statistics_of_strangers_traces_equal_the_trace(nsys, samples, tmp_path,
     shutil.copy(samples / "traces" / f"{name}.sqlite", sqlite)
     sqlite.chmod(0o644)
     convert_export(sqlite, tmp_path / "trace")
-    collected = collect_statistics(nsys, sqlite, tmp_path / "stats")
+    collect_statistics(nsys, sqlite, tmp_path / "stats")
+    found = {path.stem for path in (tmp_path / "stats").iterdir()}
     kinds = ["kernels", "api", "copies", "sizes", "ranges"]
-    system = ["osrt"] if "osrt_sum" in collected.files else []
+    system = ["osrt"] if "osrt_sum" in found else []
     assert assert_sums_are_those_of_nsys(tmp_path / "trace", tmp_path / "stats", ("CCCL",)) == kinds + system
-    assert collected.without_data == ([] if system else ["osrt_sum"])
-    rules = collected.files["rules"].read_text()
+    assert {*STATISTICS, "rules"} - found == (set() if system else {"osrt_sum"})
+    rules = (tmp_path / "stats/rules.txt").read_text()
     assert "(cuda_memcpy_async)" in rules
     assert "Processing" not in rules
 

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speedproof.trace.intervals import (
-    clip,
     coverage,
     difference,
     first_come,
@@ -72,14 +71,6 @@ def test_coverage_and_overlap_count_the_moments_of_each_window(some, windows):
     met = overlap(start, end, a)
     assert np.bincount(met.left, met.length, minlength=len(windows)).tolist() == expected
     assert (met.length > 0).all()
-
-
-@given(spans, st.integers(0, MOMENTS), st.integers(0, MOMENTS))
-def test_clip_keeps_what_lies_inside(pairs, low, high):
-    a = union(*arrays(pairs))
-    inside = clip(a, low, high)
-    expected = [held and low <= moment < high for moment, held in enumerate(covered(a.start, a.end))]
-    assert covered(inside.start, inside.end) == expected
 
 
 @given(spans)

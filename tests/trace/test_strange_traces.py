@@ -111,7 +111,7 @@ def test_what_is_no_table_is_refused_at_once(trace, kind):
         ({"schema_version": 2}, "schema version 2"),
         ({"rows": None}, "rows"),
         ({"rows": {"kernels": float("nan")}}, "NaN is no number"),
-        ({"profiler": "mine"}, "profiler"),
+        ({"profiler": "<b>perf</b>"}, "profiler"),
     ],
 )
 def test_a_description_that_does_not_fit_is_refused(trace, change, said):

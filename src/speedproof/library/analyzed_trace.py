@@ -178,7 +178,7 @@ def open_trace(
     ['dataload', 'forward', 'backward', 'update']
 
     Args:
-        path: `.nsys-rep`, `.sqlite`, a folder of `nsys export`, `.json`, `.json.gz`, or a trace's folder
+        path: a profiler's file, of any kind that docs/analysis.md lists, or a trace's folder
         epoch: a regular expression of the name of an iteration's range; default: found
         phases: names of phases, each with a regular expression of its ranges
         process: whose loop, by the trace's number; default: the one that uses the GPU most
@@ -227,7 +227,6 @@ def _analyze(path: Path, choice: Choice) -> AnalyzedTrace:
 
 
 def _analyze_process(trace: AnalyzedTrace, process: int | None) -> Summary:
-    """Return a trace's summary, of another process if one is named."""
     if process == trace._choice.process:
         return trace._summary
     return _analyze(trace.path, replace(trace._choice, process=process))._summary

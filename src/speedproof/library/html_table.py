@@ -8,7 +8,6 @@ from speedproof.util.text import printable
 
 
 def write_html(sentences: Sequence[str], listing: Listing) -> str:
-    """Return sentences and a table as HTML."""
     paragraphs = "".join(f"<p>{_show(sentence)}</p>" for sentence in sentences)
     head = "".join(f"<th{_align(column)}>{_show(column.removeprefix('>'))}</th>" for column in listing.columns)
     rows = "".join(f"<tr>{_write_row(listing.columns, row)}</tr>" for row in listing.rows[: listing.most])

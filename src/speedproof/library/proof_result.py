@@ -229,7 +229,6 @@ def _pair(low: float | None, high: float | None) -> tuple[float, float] | None:
 
 
 def _format_interval(one: CandidateResult) -> list[str]:
-    """Return a ratio and its interval for a table."""
     low, high = one.interval or (None, None)
     ratio, interval = format_ratio(one.ratio, low, high)
     return [ratio, "" if one.interval is None else interval]

@@ -7,6 +7,7 @@ the profiler's own numbers and times count from wherever the profiler counts.
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,16 @@ _GENERIC_THREAD = re.compile(
 )
 
 
+class RawClock(NamedTuple):
+    """What is known of the clock of raw tables, in nanoseconds."""
+
+    shown_zero_ns: int | None = None  # which moment the profiler's own window calls zero
+    unix_ns: int | None = None  # when, since 1970, it was zero
+
+
+UNKNOWN_CLOCK = RawClock()
+
+
 def encode_names(indices: Integers, names: Sequence[str]) -> pa.DictionaryArray:
     """Return the column whose row i holds `names[indices[i]]`; -1 is null. Equal names become one dictionary entry."""
     distinct = sorted(set(names))
@@ -35,7 +46,6 @@ def encode_names(indices: Integers, names: Sequence[str]) -> pa.DictionaryArray:
 
 
 def repeat_name(name: str, rows: int) -> pa.DictionaryArray:
-    """Return a column that holds the same name in every row."""
     return encode_names(np.zeros(rows, np.int64), [name])
 
 
@@ -50,15 +60,13 @@ def write_events(
     main_threads: Mapping[int, int],
     thread_names: Mapping[int, str],
     info: TraceInfo,
-    shown_zero_ns: int | None = None,
-    unix_ns: int | None = None,
+    clock: RawClock = UNKNOWN_CLOCK,
 ) -> TraceInfo:
     """Write raw tables as a trace, and return its `trace.json`. `raw` is emptied: a large trace is not held twice.
 
     `main_threads` gives a process' first thread, `thread_names` a thread's name, both by the profiler's numbers; a
-    thread's number must be unique among all processes. Tables are sorted by start. `info.rows` is filled in here, and
-    `info.zero_ns` where it is known which moment of `raw` the profiler's own window calls zero, `shown_zero_ns`, and
-    `info.unix_zero_ns` if it is known when, in nanoseconds since 1970, the clock of `raw` was zero, `unix_ns`.
+    thread's number must be unique among all processes. Tables are sorted by start. The rows and zeros of `info` are filled in
+    here.
     """
     zero_ns = min((pc.min(table["start_ns"]).as_py() for table in _timed(raw) if len(table)), default=0)
     tables = {name: _sort_by_start(raw.pop(name)) for name in list(raw)}
@@ -82,8 +90,8 @@ def write_events(
         }
     )
     rows = {name: len(tables[name]) if name in tables else 0 for name in TABLES}
-    shown_ns = None if shown_zero_ns is None else zero_ns - shown_zero_ns
-    unix_zero_ns = None if unix_ns is None else zero_ns + unix_ns
+    shown_ns = None if clock.shown_zero_ns is None else zero_ns - clock.shown_zero_ns
+    unix_zero_ns = None if clock.unix_ns is None else zero_ns + clock.unix_ns
     info = info.model_copy(update={"rows": rows, "zero_ns": shown_ns, "unix_zero_ns": unix_zero_ns})
     write_trace(folder, tables, info)
     return info
@@ -116,7 +124,6 @@ def _number(column: str, tables: dict[str, pa.Table]) -> dict[int, int]:
 
 
 def _owners(tables: dict[str, pa.Table]) -> dict[int, int]:
-    """Return each thread's process."""
     owners: dict[int, int] = {}
     for table in tables.values():
         for thread in ("end_thread", "thread"):  # what a thread says of itself counts last

@@ -42,7 +42,6 @@ def find_format(path: Path) -> TraceFormat | None:
 
 
 def find_named(path: Path) -> TraceFormat | None:
-    """Return the format that a file's name tells."""
     best = max(FORMATS, key=lambda one: len(one.find_suffix(path)))
     return best if best.find_suffix(path) and not path.is_dir() else None
 
@@ -64,7 +63,6 @@ def find_profiler(name: str) -> Profiler:
 
 
 def list_profilers() -> Iterator[Profiler]:
-    """Yield each profiler once."""
     yield from dict.fromkeys(one.profiler for one in FORMATS)
 
 

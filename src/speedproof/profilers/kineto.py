@@ -20,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 
-from speedproof.profilers.event_tables import Integers, write_events
+from speedproof.profilers.event_tables import Integers, RawClock, write_events
 from speedproof.profilers.ranges import RecordedRange
 from speedproof.profilers.torch_format import KINETO
 from speedproof.profilers.torch_hook import EXPORT_SUFFIX
@@ -150,8 +150,8 @@ def convert_chrome(path: Path, folder: Path) -> TraceInfo:
     process = next(iter(processes), 0)
     try:
         raw = events.make_tables(process)
-        shown_zero_ns, unix_ns = _nanoseconds(first, "ts", 0), _read_base_time(path)
-        return write_events(folder, raw, {process: process}, {}, _about("unknown"), shown_zero_ns, unix_ns)
+        clock = RawClock(_nanoseconds(first, "ts", 0), _read_base_time(path))
+        return write_events(folder, raw, {process: process}, {}, _about("unknown"), clock)
     except (ValueError, OverflowError, pa.ArrowException) as error:
         raise ProfilingError(f"{path}: events that cannot be ({' '.join(str(error).split())[:160]}); export it again") from None
 
@@ -262,7 +262,6 @@ def _read_copy(name: str) -> tuple[str, str, str]:
 
 
 def _make_table(name: str, columns: dict[str, list[Any]], process: int) -> pa.Table:
-    """Return a raw table with all columns of its schema."""
     rows = len(columns["start_ns"])
     arrays = {}
     for field in TABLES[name]:
@@ -288,7 +287,6 @@ def _outermost(operators: pa.Table) -> pa.Table:
 
 
 def _make_ranges(ranges: Sequence[RecordedRange], marks: list[ClockMark], marked_ns: list[int]) -> pa.Table:
-    """Return the recorded ranges, their times on kineto's clock."""
     columns = list(zip(*ranges, strict=True)) or [()] * len(RecordedRange._fields)
     names, kinds, start_ns, end_ns, process, thread = columns
     return pa.table(

@@ -78,13 +78,6 @@ class Capabilities(NamedTuple):
     switches: frozenset[str]
 
 
-class Statistics(NamedTuple):
-    """What was collected: files by statistic, and the statistics for which the trace holds no data."""
-
-    files: dict[str, Path]
-    without_data: list[str]
-
-
 def profile_command(
     nsys: Capabilities, report: Path, trace: Sequence[str], program: Sequence[str], further: Sequence[str] = ()
 ) -> list[str]:
@@ -99,7 +92,6 @@ def profile_command(
 
 
 def export_command(nsys: Capabilities, report: Path, out: Path, kind: str = "sqlite") -> list[str]:
-    """Return the command that exports `report` to a file of that kind."""
     return [nsys.program, "export", f"--type={kind}", "--force-overwrite=true", f"--output={out}", str(report)]
 
 
@@ -113,7 +105,6 @@ def stats_command(nsys: Capabilities, sqlite: Path, statistics: Sequence[str], p
 
 
 def analyze_command(nsys: Capabilities, sqlite: Path, rules: Sequence[str]) -> list[str]:
-    """Return the command that prints what nsys' own rules find, with their advice."""
     return [nsys.program, "analyze", *(f"--rule={rule}" for rule in rules), "--format=column", "--output=-", str(sqlite)]
 
 
@@ -139,7 +130,6 @@ def run_profiled(
     program: Sequence[str],
     log: Path,
     environ: Mapping[str, str],
-    limit_s: float = _ANSWER_LIMIT_S,
 ) -> int:
     """Run a small program under nsys, its output in `log`, and return the program's exit code.
 
@@ -154,10 +144,10 @@ def run_profiled(
     command = profile_command(nsys, report, trace, program)
     with log.open("w", encoding="utf-8") as output:
         try:
-            status = run_child(command, output.fileno(), profiled_environment(environ), limit_s=limit_s)
+            status = run_child(command, output.fileno(), profiled_environment(environ), limit_s=_ANSWER_LIMIT_S)
         except subprocess.TimeoutExpired:
             raise ProfilingError(
-                report, f": nsys {nsys.version} did not end within {limit_s:.0f} s and was killed; see ", log
+                report, f": nsys {nsys.version} did not end within {_ANSWER_LIMIT_S} s and was killed; see ", log
             ) from None
     if not report.is_file() or not report.stat().st_size:
         said = _shorten(log.read_text(encoding="utf-8", errors="replace"))
@@ -200,18 +190,16 @@ def _complete_stacks(nsys: Capabilities, report: Path, sqlite: Path) -> None:
             ) from None
 
 
-def collect_statistics(nsys: Capabilities, sqlite: Path, folder: Path) -> Statistics:
+def collect_statistics(nsys: Capabilities, sqlite: Path, folder: Path) -> None:
     """Write nsys' statistics as `<statistic>.csv`, and what its rules find as `rules.txt`, into `folder`, scrubbed.
 
     A statistic is asked for where the export holds its data, and then it must have content.
     """
     export = ExportFile(sqlite)
-    wanted = _with_data(export, STATISTICS)
-    files = _write_statistics(nsys, sqlite, wanted, folder)
-    rules = _with_data(export, RULES)
-    if rules:
-        files["rules"] = _write_rules(nsys, sqlite, rules, folder)
-    return Statistics(files, [name for name in STATISTICS if name not in wanted])
+    if wanted := _with_data(export, STATISTICS):
+        _write_statistics(nsys, sqlite, wanted, folder)
+    if rules := _with_data(export, RULES):
+        _write_rules(nsys, sqlite, rules, folder)
 
 
 def _with_data(export: ExportFile, needed: Mapping[str, list[str]]) -> list[str]:
@@ -221,26 +209,23 @@ def _with_data(export: ExportFile, needed: Mapping[str, list[str]]) -> list[str]
     return [name for name, tables in needed.items() if any(map(has_data, tables))]
 
 
-def _write_statistics(nsys: Capabilities, sqlite: Path, wanted: list[str], folder: Path) -> dict[str, Path]:
-    files = {}
+def _write_statistics(nsys: Capabilities, sqlite: Path, wanted: list[str], folder: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         prefix = Path(scratch) / "stats"
-        ended = _run(stats_command(nsys, sqlite, wanted, prefix), _work_limit_s(sqlite)) if wanted else None
+        ended = _run(stats_command(nsys, sqlite, wanted, prefix), _work_limit_s(sqlite))
         for name in wanted:
             made = prefix.with_name(f"stats_{name}.csv")
             text = made.read_text(encoding="utf-8") if made.is_file() else ""
-            if ended and len(text.splitlines()) < 2:
+            if len(text.splitlines()) < 2:
                 raise ProfilingError(
                     sqlite,
                     f": `nsys stats` {nsys.version} wrote no {name} though the data is there "
                     f"({_last_words(ended)}); try another version of nsys",
                 )
-            files[name] = folder / f"{name}.csv"
-            write_text(files[name], scrub_text(text))
-    return files
+            write_text(folder / f"{name}.csv", scrub_text(text))
 
 
-def _write_rules(nsys: Capabilities, sqlite: Path, rules: list[str], folder: Path) -> Path:
+def _write_rules(nsys: Capabilities, sqlite: Path, rules: list[str], folder: Path) -> None:
     ended = _run(analyze_command(nsys, sqlite, rules), _work_limit_s(sqlite))
     findings = re.sub(r"^Processing \[.*?\]\.\.\. *", "", ended.stdout, flags=re.MULTILINE)
     for rule in rules:
@@ -249,13 +234,10 @@ def _write_rules(nsys: Capabilities, sqlite: Path, rules: list[str], folder: Pat
                 sqlite,
                 f": rule {rule} of `nsys analyze` {nsys.version} failed ({_last_words(ended)}); try another version of nsys",
             )
-    path = folder / RULES_FILE
-    write_text(path, scrub_text(re.sub(r"\n{3,}", "\n\n", findings).strip() + "\n"))
-    return path
+    write_text(folder / RULES_FILE, scrub_text(re.sub(r"\n{3,}", "\n\n", findings).strip() + "\n"))
 
 
 def is_export(sqlite: Path) -> bool:
-    """Return whether a file is a whole export."""
     try:
         return ExportFile(sqlite).holds_rows("META_DATA_EXPORT")
     except RecordError:

@@ -57,7 +57,6 @@ def without_autograd_numbers(names: pa.StringArray) -> pa.StringArray:
 
 
 def to_nullable(values: Integers) -> pa.Array:
-    """Return numbers; a missing one is null."""
     return pa.array(values, pa.int64(), mask=values == MISSING)
 
 
@@ -88,7 +87,6 @@ def memory_kind(name: str) -> str:
 
 
 def stack_tables(*tables: pa.Table) -> pa.Table:
-    """Put tables of equal columns below each other."""
     filled = [table for table in tables if len(table)] or [tables[0]]
     return pa.concat_tables(filled).unify_dictionaries().combine_chunks()
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from speedproof.profilers.event_tables import Integers, encode_names, repeat_name, write_events
+from speedproof.profilers.event_tables import Integers, RawClock, encode_names, repeat_name, write_events
 from speedproof.profilers.nsys_columns import (
     COPY_KINDS,
     MEMORY_KINDS,
@@ -82,8 +82,6 @@ def convert_export(sqlite: Path, folder: Path) -> TraceInfo:
 
 
 class _Conversion:
-    """Reads an export's tables as raw events."""
-
     def __init__(self, export: ExportFile) -> None:
         self.export = export
         self.path = export.path
@@ -103,7 +101,7 @@ class _Conversion:
         self.export.check_unchanged()
         warnings = sorted(self.export.warnings)  # tables are read in any order
         info = TraceInfo(profiler="nsys", profiler_version=version, source_schema=schema, rows={}, warnings=warnings)
-        return write_events(folder, raw, self._main_threads(raw), thread_names, info, shown_zero_ns=0, unix_ns=unix_ns)
+        return write_events(folder, raw, self._main_threads(raw), thread_names, info, RawClock(0, unix_ns))
 
     def _read_events(self) -> dict[str, pa.Table]:
         """Read all tables of events, two at a time: the time goes into SQLite, which lets another thread work meanwhile."""
@@ -126,7 +124,6 @@ class _Conversion:
             return {name: part.result() for name, part in parts.items()}
 
     def _read_versions(self) -> tuple[str, str]:
-        """Return the version of nsys and of the export's schema."""
         if not self.export.has("META_DATA_EXPORT") and not self.export.has("StringIds"):
             raise RecordError(self.path, ": not an export of Nsight Systems; make one with `nsys export --type=sqlite`")
         about = dict(self.export.select("META_DATA_EXPORT", name=str, value=str | None))
@@ -228,14 +225,14 @@ class _Conversion:
     def _read_copies(self) -> pa.Table:
         raw = self._read_rows("CUPTI_ACTIVITY_KIND_MEMCPY", (*_GPU_COLUMNS, "bytes", "copyKind", "srcKind", "dstKind"))
         kinds = self._read_enum("ENUM_CUDA_MEMCPY_OPER", "CUDA_MEMCPY_KIND_", COPY_KINDS)
-        memory = self._read_enum("ENUM_CUDA_MEM_KIND", "CUDA_MEMOPR_MEMORY_KIND_", MEMORY_KINDS)
+        memory = self._memory_kinds()
         copies = pa.table(
             {
                 **self._gpu_columns(raw),
                 "bytes": to_nullable(raw["bytes"]),
                 "kind": translate_numbers(raw["copyKind"], {key: copy_kind(name) for key, name in kinds.items()}),
-                "source_memory": translate_numbers(raw["srcKind"], {key: memory_kind(name) for key, name in memory.items()}),
-                "target_memory": translate_numbers(raw["dstKind"], {key: memory_kind(name) for key, name in memory.items()}),
+                "source_memory": translate_numbers(raw["srcKind"], memory),
+                "target_memory": translate_numbers(raw["dstKind"], memory),
             }
         )
         raw = self._read_rows("CUPTI_ACTIVITY_KIND_MEMSET", (*_GPU_COLUMNS, "bytes", "memKind"))
@@ -246,7 +243,7 @@ class _Conversion:
                 "bytes": to_nullable(raw["bytes"]),
                 "kind": repeat_name("memset", rows),
                 "source_memory": repeat_name("unknown", rows),
-                "target_memory": translate_numbers(raw["memKind"], {key: memory_kind(name) for key, name in memory.items()}),
+                "target_memory": translate_numbers(raw["memKind"], memory),
             }
         )
         return stack_tables(copies, fills)
@@ -306,7 +303,6 @@ class _Conversion:
         """Read what the program allocated and freed of GPUs' memory, and of the host's through CUDA."""
         columns = ("start", "globalPid", "deviceId", "address", "bytes", "memKind", "memoryOperationType")
         raw = self.export.read_integers("CUDA_GPU_MEMORY_USAGE_EVENTS", columns)
-        kinds = self._read_enum("ENUM_CUDA_MEM_KIND", "CUDA_MEMOPR_MEMORY_KIND_", MEMORY_KINDS)
         operations = self._read_enum("ENUM_CUDA_DEV_MEM_EVENT_OPER", "CUDA_DEV_MEM_EVENT_OPR_", MEMORY_OPERATIONS)
         operation = translate_numbers(raw["memoryOperationType"], {number: name.lower() for number, name in operations.items()})
         known = np.isin(operation.to_numpy(zero_copy_only=False), [name.lower() for name in MEMORY_OPERATIONS])
@@ -321,7 +317,7 @@ class _Conversion:
                 "device": raw["deviceId"],
                 "address": raw["address"],
                 "bytes": raw["bytes"],
-                "kind": translate_numbers(raw["memKind"], {number: memory_kind(name) for number, name in kinds.items()}),
+                "kind": translate_numbers(raw["memKind"], self._memory_kinds()),
                 "operation": operation,
             }
         )
@@ -365,6 +361,10 @@ class _Conversion:
     def _thread_names(self) -> dict[int, str]:
         rows = self.export.select("ThreadNames", globalTid=int | None, nameId=int)
         return {thread: self.strings.get(name) or "" for thread, name in rows if thread is not None}
+
+    def _memory_kinds(self) -> dict[int, str]:
+        names = self._read_enum("ENUM_CUDA_MEM_KIND", "CUDA_MEMOPR_MEMORY_KIND_", MEMORY_KINDS)
+        return {number: memory_kind(name) for number, name in names.items()}
 
     def _read_enum(self, table: str, prefix: str, default: list[str]) -> dict[int, str]:
         """Return an enumeration's names without their common prefix, by number."""

@@ -30,16 +30,13 @@ class ExportFolder(ExportFile):
         self._columns = {table: set(self._schema(file).names) for table, file in self._files.items()}
 
     def check_unchanged(self) -> None:
-        """Raise a :class:`RecordError` where a file was written to since the folder was opened."""
         if self._look() != self._seen:
             raise RecordError(self.path, ": changed while it was read; wait until it is written, then try again")
 
     def has(self, table: str, *columns: str) -> bool:
-        """Return whether there is such a table with all of these columns."""
         return table in self._files and set(columns) <= self._columns[table]
 
     def count_rows(self, table: str) -> int:
-        """Return how many rows a table has."""
         if not self.has(table):
             return 0
         file = self._files[table]
@@ -47,7 +44,6 @@ class ExportFolder(ExportFile):
             return int(pq.read_metadata(file).num_rows) if file.suffix == ".parquet" else len(_open_arrow(file).read_all())
 
     def select(self, table: str, **kinds: Any) -> Iterator[tuple[Any, ...]]:
-        """Read a small table's columns, each of the kind (or union of kinds) that is given; no rows where one is absent."""
         if not self.has(table, *kinds):
             return
         content = self._read(table, list(kinds))
@@ -60,7 +56,6 @@ class ExportFolder(ExportFile):
             yield row
 
     def read_integers(self, table: str, columns: Iterable[str]) -> dict[str, Integers]:
-        """Read integer columns of a table, row by row in the table's order; :data:`MISSING` where there is no value."""
         wanted = list(columns)
         present = [column for column in wanted if self.has(table, column)]
         content = self._read(table, present) if present else pa.table({})
@@ -77,7 +72,6 @@ class ExportFolder(ExportFile):
         return found
 
     def read_texts(self, table: str, column: str) -> Iterator[pa.StringArray]:
-        """Read a text column in chunks, row by row in the table's order; null where there is no value."""
         if self.has(table, column):
             content = self._read(table, [column])[column]
             self.advance(len(content))
@@ -87,7 +81,6 @@ class ExportFolder(ExportFile):
                 raise self.damaged(f"{table}.{column} holds {content.type}, no text")
 
     def damaged(self, reason: str) -> RecordError:
-        """Return the error that says what is wrong with the folder."""
         return RecordError(self.path, f": damaged ({' '.join(reason.split())[:_LONGEST_REASON]}); {_AGAIN}")
 
     def _read(self, table: str, columns: list[str]) -> pa.Table:

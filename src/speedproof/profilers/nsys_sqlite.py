@@ -54,7 +54,6 @@ class ExportFile:
             self._tables = dict(self._list_tables(connection))
 
     def damaged(self, reason: str) -> RecordError:
-        """Return the error that says what is wrong with the file."""
         return RecordError(self.path, f": damaged ({reason[:_LONGEST_REASON]}); {_AGAIN}")
 
     def check_unchanged(self) -> None:
@@ -70,7 +69,6 @@ class ExportFile:
         return table.casefold() in self._tables and {column.casefold() for column in columns} <= known
 
     def holds_rows(self, table: str, where: str = "TRUE") -> bool:
-        """Return whether a table has a row for which the condition holds."""
         if not self.has(table):
             return False
         with self._open() as connection:

@@ -57,7 +57,6 @@ class Recorder:
         self._of_workers = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115
 
     def add(self, name: str, kind: RangeKind, start_ns: int, end_ns: int) -> None:
-        """Keep a range of the calling thread."""
         ended = RecordedRange(name, kind, start_ns, end_ns, os.getpid(), threading.get_native_id())
         if ended.process == self._process:
             self._own.append(ended)  # atomic, so no lock is needed

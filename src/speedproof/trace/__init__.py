@@ -1,1 +1,5 @@
-"""Any profile to events, and from these to iterations, phases, idle time and its causes, and differences."""
+"""Where the time of a trace went, and what differs between traces.
+
+In all modules `trace` is its events, `loop` the loop found in them, `activity` what `attribute_activity` returns, `idle_gaps`
+what `find_idle_gaps` returns, and `epochs` are the iterations that count, one behind the other.
+"""

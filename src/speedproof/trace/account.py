@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import Share
+from speedproof.trace.events import bounds_of
 from speedproof.trace.idle_gaps import UNEXPLAINED
 from speedproof.trace.intervals import Array, Intervals, difference, first_come, overlap, union
 from speedproof.trace.kernel_groups import COMMUNICATION, group_of, is_communication
@@ -16,14 +17,7 @@ _COMMUNICATION = -2  # as a row of `loop.phases`
 
 
 def account_for(loop: Loop, activity: pd.DataFrame, idle_gaps: pd.DataFrame) -> list[Share]:
-    """Return the terms into which each epoch falls, the largest first; their sum is the epoch, exactly.
-
-    Args:
-        loop: the loop whose epochs these are
-        activity: what :func:`speedproof.trace.attribution.attribute_activity` returns
-        idle_gaps: what :func:`speedproof.trace.idle_gaps.find_idle_gaps` returns
-
-    """
+    """Return the terms into which each epoch falls, the largest first; their sum is the epoch, exactly."""
     if activity.empty:
         terms = _account_for_main_thread(loop)
     else:
@@ -51,7 +45,6 @@ def _account_for_kernels(loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sum_by_group(loop: Loop, pieces: Intervals, names: Names) -> pd.DataFrame:
-    """Sum what epochs hold of kernels' pieces by the kernels' groups."""
     parts = loop.parts
     inside = overlap(pieces.start, pieces.end, parts.spans)
     groups = [f"kernels: {group_of(str(name))}" for name in names.categories]
@@ -61,16 +54,14 @@ def _sum_by_group(loop: Loop, pieces: Intervals, names: Names) -> pd.DataFrame:
 
 
 def _account_for_main_thread(loop: Loop) -> pd.DataFrame:
-    """Return the time that the main thread spends in each phase, and in none."""
     phases = loop.on_main_thread(loop.phases)
-    pieces, owner = first_come(phases["start_ns"].to_numpy(), phases["end_ns"].to_numpy())
+    pieces, owner = first_come(*bounds_of(phases))
     rest = difference(loop.spans, pieces)
     in_phases = _sum_by_phase(loop, pieces, phases.index.to_numpy()[owner], "cpu")
     return pd.concat([in_phases, _sum_by_phase(loop, rest, np.full(len(rest), -1), "cpu")])
 
 
 def _account_for_idle_gaps(idle_gaps: pd.DataFrame) -> pd.DataFrame:
-    """Return the time in which no kernel runs, under its causes."""
     lengths = idle_gaps.assign(name=idle_gaps["cause"], total_ns=idle_gaps["end_ns"] - idle_gaps["start_ns"])
     return _sum_by_name(lengths, "idle", UNEXPLAINED)
 

@@ -40,11 +40,11 @@ def _is_output(idle_gaps: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def _touches_pageable(idle_gaps: pd.DataFrame) -> "pd.Series[bool]":
-    return idle_gaps["detail"].str.contains("pageable") & idle_gaps["cause"].isin([causes.COPYING, causes.SYNCHRONISING])
+    return idle_gaps["pageable"] & idle_gaps["cause"].isin([causes.COPYING, causes.SYNCHRONISING])
 
 
 def _only_waits(idle_gaps: pd.DataFrame) -> "pd.Series[bool]":
-    return (idle_gaps["cause"] == causes.SYNCHRONISING) & ~idle_gaps["detail"].str.contains("pageable")
+    return (idle_gaps["cause"] == causes.SYNCHRONISING) & ~idle_gaps["pageable"]
 
 
 _RULES = [
@@ -66,14 +66,8 @@ _RULES = [
 def give_advice(idle_gaps: pd.DataFrame, epochs_ns: int, count: int, free_ns: int) -> list[Advice]:
     """Return what would save most, first.
 
-    Rules overlap (a pageable copy is an exposed one too), so their seconds do not add up.
-
-    Args:
-        idle_gaps: what :func:`speedproof.trace.idle_gaps.find_idle_gaps` returns, of the epochs that count
-        epochs_ns: the sum of these epochs
-        count: how many there are
-        free_ns: how long kernels run in them without a copy beside
-
+    Rules overlap (a pageable copy is an exposed one too), so their seconds do not add up. The idle gaps are those of so many
+    epochs (`count`), which last `epochs_ns` in all; for `free_ns` of that, kernels run without a copy beside.
     """
     if idle_gaps.empty:
         return []

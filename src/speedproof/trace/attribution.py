@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import Unattributed
-from speedproof.trace.events import Trace
+from speedproof.trace.events import Trace, bounds_of
 from speedproof.trace.intervals import Array, difference, first_come, holder, intersection, overlap, total, union
 from speedproof.trace.loop import Loop
 
@@ -55,14 +55,9 @@ def explain_unattributed(loop: Loop, activity: pd.DataFrame) -> list[Unattribute
     """Return the shares of the epochs' GPU busy time in which nothing runs that a phase claims, by reason.
 
     Where several such events run at once, the time is the first one's.
-
-    Args:
-        loop: the loop whose epochs these are
-        activity: what :func:`attribute_activity` returns
-
     """
     claimed = activity["phase"].to_numpy() >= 0
-    start, end = activity["start_ns"].to_numpy(), activity["end_ns"].to_numpy()
+    start, end = bounds_of(activity)
     busy_ns = total(intersection(union(start, end), loop.spans))
     unclaimed = activity[~claimed]
     pieces, owner = first_come(start[~claimed], end[~claimed])
@@ -78,7 +73,7 @@ def _phase_at(loop: Loop, thread: int, moment: Array) -> Array:
     """Return the row of the phase in which a thread was at each moment, -1 where in none."""
     rows = np.flatnonzero((loop.phases["thread"] == thread).to_numpy())
     mine = loop.phases.iloc[rows]
-    pieces, owner = first_come(mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy())
+    pieces, owner = first_come(*bounds_of(mine))
     at = holder(pieces, moment)
     return np.where(at >= 0, np.append(rows[owner], -1)[at], -1)
 

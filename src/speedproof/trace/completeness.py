@@ -30,7 +30,6 @@ class Recording:
 
     @property
     def share(self) -> float:
-        """Return the share of the launches whose kernels are missing."""
         return float(self.lost.mean()) if len(self.lost) else 0.0
 
     def find_whole(self, spans: Intervals) -> NDArray[np.bool_]:

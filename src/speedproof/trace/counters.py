@@ -35,12 +35,6 @@ def summarize_metrics(
 
     A sample counts in the iteration in which it was taken. Iterations of few samples are left out, and of a metric that has too
     few in most of them nothing is said.
-
-    Args:
-        samples: start_ns, device, name, value, sorted by start_ns
-        devices: the GPUs that count
-        epochs: the iterations that count, one behind the other
-
     """
     samples = samples[samples["device"].isin(list(devices))]
     if samples.empty or not len(epochs):
@@ -51,7 +45,7 @@ def summarize_metrics(
     epoch = np.searchsorted(epochs.start, start_ns, side="right") - 1
     inside = (epoch >= 0) & (start_ns < epochs.end[epoch])
     value = samples["value"].to_numpy()
-    metrics, sparse = [], 0
+    metrics = []
     order = np.argsort(row, kind="stable")  # each metric's samples lie together: what is counted is as much as they are
     sampled, first = np.unique(row[order], return_index=True)
     for number, mine in zip(sampled.tolist(), np.split(order, first[1:]), strict=True):
@@ -59,35 +53,28 @@ def summarize_metrics(
         _, place, count = np.unique(epoch[counted], return_inverse=True, return_counts=True)
         enough = count >= _FEWEST
         if enough.sum() < max(1, _FEWEST_SHARE * len(epochs)):
-            sparse += 1
             continue
         taken = int(count[enough].sum())
-        name, unit = _split_unit(names[number % len(names)])
         mean = float(np.bincount(place, value[counted])[enough].sum()) / taken
-        metrics.append(
-            SampledMetric(
-                device=number // len(names),
-                role=next((role for role, pattern in _ROLES.items() if pattern.fullmatch(name)), None),
-                name=name,
-                unit=unit,
-                mean=mean / 1e6 if unit == "MHz" and mean > _HIGHEST_MHZ else mean,
-                samples=taken,
-                epochs=int(enough.sum()),
-                samples_per_s=NS_PER_S / float(np.median(np.diff(start_ns[mine]))),
-            )
-        )
+        samples_per_s = NS_PER_S / float(np.median(np.diff(start_ns[mine])))
+        found = _describe_metric(names[number % len(names)], mean)
+        device, used = number // len(names), int(enough.sum())
+        metrics.append(SampledMetric(**found, device=device, samples=taken, epochs=used, samples_per_s=samples_per_s))
+    sparse = len(sampled) - len(metrics)
     few = f"{sparse} of {len(sampled)} GPU metrics have fewer than {_FEWEST} samples in most iterations: no mean is given"
     return metrics, [few] if sparse else []
 
 
+def _describe_metric(named: str, mean: float) -> dict[str, Any]:
+    """Return a metric's name, its unit, which stands behind it in brackets, its role and its mean in that unit."""
+    found = _UNIT.search(named)
+    name, unit = (named[: found.start()], found[1]) if found else (named, "")
+    role = next((role for role, pattern in _ROLES.items() if pattern.fullmatch(name)), None)
+    return {"name": name, "unit": unit, "role": role, "mean": mean / 1e6 if unit == "MHz" and mean > _HIGHEST_MHZ else mean}
+
+
 def count_functions(samples: pd.DataFrame, idle: Intervals) -> list[SampledFunction]:
-    """Return in which functions a thread was sampled in these stretches, the most frequent first.
-
-    Args:
-        samples: start_ns, name of one thread's samples
-        idle: stretches, one behind the other
-
-    """
+    """Return in which functions a thread was sampled in these stretches, the most frequent first."""
     if samples.empty or not len(idle):
         return []
     at_ns = samples["start_ns"].to_numpy()
@@ -99,21 +86,8 @@ def count_functions(samples: pd.DataFrame, idle: Intervals) -> list[SampledFunct
     ]
 
 
-def _split_unit(name: str) -> tuple[str, str]:
-    """Return a metric's name and its unit, which stands behind it in brackets."""
-    found = _UNIT.search(name)
-    return (name[: found.start()], found[1]) if found else (name, "")
-
-
 def summarize_memory(events: pd.DataFrame, process: int, epochs: Intervals) -> list[Memory]:
-    """Return how much memory a process has in use on each GPU, over the iterations that count.
-
-    Args:
-        events: allocations and frees: start_ns, process, device, address, bytes, kind, operation, sorted by start_ns
-        process: whose memory
-        epochs: the iterations that count, one behind the other
-
-    """
+    """Return how much memory a process has in use on each GPU, over the iterations that count."""
     events = events[events["process"] == process].reset_index(drop=True)
     changes = _find_changes(events)
     groups: dict[Any, pd.DataFrame] = dict(iter(changes.groupby(["device", "kind"], sort=True)))

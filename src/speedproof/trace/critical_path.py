@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import ClockSkew, CriticalPath, PathClass
-from speedproof.trace.events import Trace, cover_events
+from speedproof.trace.events import Trace, bounds_of, cover_events
 from speedproof.trace.idle_gaps import loop_calls, waiting_calls
 from speedproof.trace.intervals import Array, Intervals, coverage, difference, intersection, union
 from speedproof.trace.kernel_groups import is_communication
@@ -52,14 +52,7 @@ class _Waits:
 
 
 def find_critical_paths(trace: Trace, loop: Loop, activity: pd.DataFrame) -> list[CriticalPath]:
-    """Return, for each epoch, how much of it each class of the critical path takes, and the largest; none without a GPU.
-
-    Args:
-        trace: the events
-        loop: the loop found in them
-        activity: what :func:`speedproof.trace.attribution.attribute_activity` returns
-
-    """
+    """Return, for each epoch, how much of it each class of the critical path takes, and the largest; none without a GPU."""
     if activity.empty:
         return []
     spans = loop.spans
@@ -115,7 +108,7 @@ def _find_waits(trace: Trace, loop: Loop, activity: pd.DataFrame, work: _Work) -
     by_end = np.argsort(work.end, kind="stable")
     ends = work.end[by_end]
     calls = waiting_calls(loop_calls(trace.api, trace, loop, activity), activity)
-    begun, returned = (calls[name].to_numpy() for name in _BOUNDS)
+    begun, returned = bounds_of(calls)
     last = np.searchsorted(ends, returned, side="right") - 1
     ended = np.append(ends, np.iinfo(np.int64).min)[last]
     waited = np.flatnonzero((ended > begun) & (returned - ended <= _RETURNS_WITHIN_NS))

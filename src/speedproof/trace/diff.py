@@ -37,15 +37,8 @@ def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: t
     (:attr:`Summary.validation_share`). The epochs differ: that metric leaves out, or keeps, a whole
     validation interval with the epoch that warms up; here that epoch alone is left out, always.
 
-    Args:
-        a: the summary of the one trace
-        b: the summary of the other
-        names: what to call them
-        samples: training samples in an epoch of either, where known
-
-    Raises:
-        RecordError: a variant has no samples, or the two show nothing that could be compared
-
+    `names` is what to call them, `samples` are the training samples in an epoch of either. Raises :class:`RecordError` if one
+    has no samples, or the two show nothing that could be compared.
     """
     if (obstacle := find_obstacle(a, b)) is not None:
         raise RecordError(f"{names[0]} and {names[1]}: {obstacle}")
@@ -116,14 +109,11 @@ def _samples_an_epoch(run: MeasuredRun) -> float:
 
 
 def write_difference(difference: Difference, folder: Path) -> None:
-    """Write `difference.json`."""
     write_sealed(folder / DIFFERENCE_FILE, difference)
 
 
 @dataclass(frozen=True)
 class _Variant:
-    """One trace of the pair."""
-
     summary: Summary
     samples: float | None  # an epoch
 
@@ -142,7 +132,6 @@ class _Variant:
         return {key: total_ns / self._epochs_behind(key[1]) / NS_PER_S for key, total_ns in sums.items()}
 
     def sum_of(self, kind: str | None = None) -> float:
-        """Return the seconds of a kind, or of all, in an epoch."""
         return math.fsum(seconds for (found, _, _), seconds in self.account.items() if kind in (None, found))
 
     def _epochs_behind(self, part: EpochPart) -> float:

@@ -30,7 +30,7 @@ class Trace:
     ranges: pd.DataFrame  # that ended and are no operators: start_ns, end_ns, process, thread, name
     # Kernels and copies: start_ns, end_ns, process, device, stream, correlation, name, whether it is a `kernel`, and `launch`,
     # the row of the call in `api` that launched it, -1 where none has its correlation id in its process. A copy is named by
-    # its kind and the host's memory, e.g. `HtoD, pageable`.
+    # its kind and the host's memory, e.g. `HtoD, pageable`; `pageable` tells whether that is of the latter kind.
     activity: pd.DataFrame
     api: pd.DataFrame  # start_ns, end_ns, process, thread, correlation, name (without the version that nsys appends)
     osrt: pd.DataFrame  # start_ns, end_ns, process, thread, name
@@ -51,7 +51,6 @@ class Trace:
 
 
 def read_events(folder: Path) -> Trace:
-    """Read what the analysis needs of a trace's folder."""
     info = read_trace_info(folder)
     read = partial(_read_whole, folder, info)
     times = ["start_ns", "end_ns"]
@@ -108,12 +107,12 @@ def _plain_call(name: str) -> str:
 
 
 def _read_activity(read: Callable[..., pa.Table]) -> pd.DataFrame:
-    """Return kernels and copies in one frame."""
     columns = ["start_ns", "end_ns", "process", "device", "stream", "correlation"]
     kernels = to_frame(read("kernels", [*columns, "name"]))
     copies = to_frame(read("copies", [*columns, "kind", "source_memory", "target_memory"]))
     both = pd.concat([kernels[columns].assign(kernel=True), copies[columns].assign(kernel=False)], ignore_index=True)
     both["name"] = join_names([kernels["name"].array, _describe_copies(copies)])
+    both["pageable"] = np.append(np.zeros(len(kernels), bool), _touches(copies, "pageable").to_numpy())
     return _sort_by_start(both)
 
 
@@ -136,8 +135,12 @@ def _describe_copies(copies: pd.DataFrame) -> Names:
     plain = copies["kind"].astype(object).fillna("copy")
     name = plain
     for memory in ("pinned", "pageable"):
-        name = name.mask((copies["source_memory"] == memory) | (copies["target_memory"] == memory), plain + f", {memory}")
+        name = name.mask(_touches(copies, memory), plain + f", {memory}")
     return pd.Categorical(name)
+
+
+def _touches(copies: pd.DataFrame, memory: str) -> "pd.Series[bool]":
+    return (copies["source_memory"] == memory) | (copies["target_memory"] == memory)
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:
@@ -155,6 +158,10 @@ def _sort_by_start(events: pd.DataFrame) -> pd.DataFrame:
     return events.iloc[np.argsort(start, kind="stable")].reset_index(drop=True)
 
 
+def bounds_of(events: pd.DataFrame) -> tuple[Array, Array]:
+    return events["start_ns"].to_numpy(), events["end_ns"].to_numpy()
+
+
 def cover_events(events: pd.DataFrame) -> Intervals:
     """Return the moments that any of these events cover."""
-    return union(events["start_ns"].to_numpy(), events["end_ns"].to_numpy())
+    return union(*bounds_of(events))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from speedproof.trace.events import Trace, cover_events
+from speedproof.trace.events import Trace, bounds_of, cover_events
 from speedproof.trace.intervals import (
     Array,
     Intervals,
@@ -107,18 +107,14 @@ class CauseEvidence:
 def find_idle_gaps(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
     """Return every stretch of the epochs in which no kernel runs.
 
-    Args:
-        trace: the events
-        loop: the loop found in them
-        activity: what :func:`speedproof.trace.attribution.attribute_activity` returns
-
     Returns:
-        start_ns, end_ns, cause, detail, stretch, epoch, part: one row a piece of a stretch that has a cause and a detail of its
-        own, `stretch` counting stretches; no rows without a GPU
+        start_ns, end_ns, cause, detail, pageable, stretch, epoch, part: one row a piece of a stretch that has a cause and a
+        detail of its own, `stretch` counting stretches, `pageable` telling what copies from or to such memory, or waits for
+        it; no rows without a GPU
 
     """
     if activity.empty:
-        return pd.DataFrame(columns=["start_ns", "end_ns", "cause", "detail", "stretch", "epoch", "part"])
+        return pd.DataFrame(columns=["start_ns", "end_ns", "cause", "detail", "pageable", "stretch", "epoch", "part"])
     start, end, copies = activity["start_ns"].to_numpy(), activity["end_ns"].to_numpy(), ~activity["kernel"].to_numpy()
     parts = loop.parts
     copying = difference(union(start[copies], end[copies]), union(start[~copies], end[~copies]))
@@ -130,7 +126,9 @@ def find_idle_gaps(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataF
     idle_gaps = _join([_split(moving, COPYING, kinds, most=True), *explained])
     begin = idle_gaps["start_ns"].to_numpy()
     stretch = np.where(idle_gaps["cause"] == COPYING, holder(moving, begin), len(moving) + holder(idle, begin))
-    return idle_gaps.assign(stretch=stretch, **parts.place(holder(parts.spans, begin)))
+    named = {*activity["name"][activity["pageable"]], *map(_name_staging, trace.api["name"].cat.categories)}
+    pageable = idle_gaps["detail"].isin(named)
+    return idle_gaps.assign(pageable=pageable, stretch=stretch, **parts.place(holder(parts.spans, begin)))
 
 
 def _explain(idle: Intervals, evidence: Iterator[CauseEvidence]) -> Iterator[pd.DataFrame]:
@@ -159,7 +157,6 @@ def _split(pieces: Intervals, cause: str, labels: Labels | None, most: bool = Fa
 
 
 def _join(stretches: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return all causes' stretches in one frame."""
     detail = join_names([frame["detail"].array for frame in stretches])
     return pd.concat(stretches, ignore_index=True).assign(detail=detail)
 
@@ -177,7 +174,6 @@ def _most_of(spans: Intervals, labels: Labels) -> Names:
 
 
 def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Intervals) -> Iterator[CauseEvidence]:
-    """Yield each cause's evidence, in order of priority."""
     phases = loop.on_main_thread(loop.phases)
     phase_labels = _labels(phases)
     elsewhere, own_transforms = _split_transforms(loop)
@@ -191,7 +187,7 @@ def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Int
     yield CauseEvidence(SYNCHRONISING, cover_events(waits), _labels(waits))
     yield CauseEvidence(TRANSFORMS, union(own_transforms.start, own_transforms.end), own_transforms)
     loading = pd.concat([with_names(ranges, loads_data)[[*_BOUNDS]] for ranges in (phases, loop.details)])
-    transforming = coverage(union(own_transforms.start, own_transforms.end), *(loading[n].to_numpy() for n in _BOUNDS)) > 0
+    transforming = coverage(union(own_transforms.start, own_transforms.end), *bounds_of(loading)) > 0
     yield CauseEvidence(COLLATING, cover_events(loading[transforming]), _open_ranges(loop, phases))
     yield CauseEvidence(WAITING, cover_events(loading), elsewhere, most=True)
     yield CauseEvidence(LAUNCHING, _issuing(launches), phase_labels)
@@ -205,7 +201,7 @@ def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Int
 
 
 def _labels(events: pd.DataFrame) -> Labels:
-    return Labels(events["start_ns"].to_numpy(), events["end_ns"].to_numpy(), events["name"].array)
+    return Labels(*bounds_of(events), events["name"].array)
 
 
 def _queued(activity: pd.DataFrame, idle: Intervals) -> Intervals:
@@ -221,7 +217,7 @@ def _split_transforms(loop: Loop) -> tuple[Labels, Labels]:
     """Return what other threads and processes, and what the main thread, were transforming: the innermost at each moment."""
     elsewhere, own = [loop.transforms.iloc[:0]], [loop.transforms.iloc[:0]]
     for place, events in loop.transforms.groupby(["process", "thread"], sort=True):
-        pieces, owner = innermost(events["start_ns"].to_numpy(), events["end_ns"].to_numpy())
+        pieces, owner = innermost(*bounds_of(events))
         seen = events.iloc[owner].assign(start_ns=pieces.start, end_ns=pieces.end)
         (own if place == (loop.process, loop.thread) else elsewhere).append(seen)
     return _labels(pd.concat(elsewhere)), _labels(pd.concat(own))
@@ -260,11 +256,14 @@ def loop_calls(calls: pd.DataFrame, trace: Trace, loop: Loop, activity: pd.DataF
 
 def waiting_calls(calls: pd.DataFrame, activity: pd.DataFrame) -> pd.DataFrame:
     """Return the calls that wait, copies of pageable memory under a name with that word."""
-    copies = activity[~activity["kernel"] & (activity["launch"] >= 0)]
-    pageable = calls.index.isin(with_names(copies, lambda name: name.endswith(", pageable"))["launch"])
+    pageable = calls.index.isin(activity["launch"][activity["pageable"]])
     waiting = with_names(calls[~pageable], _WAITS.fullmatch)
-    staging = rename(calls[pageable], lambda name: f"{name} (pageable memory)")
+    staging = rename(calls[pageable], _name_staging)
     return pd.concat([waiting, staging]).assign(name=join_names([waiting["name"].array, staging["name"].array]))
+
+
+def _name_staging(call: str) -> str:
+    return f"{call} (pageable memory)"
 
 
 def _loading(loads: pd.DataFrame, launches: pd.DataFrame) -> Intervals:
@@ -272,7 +271,8 @@ def _loading(loads: pd.DataFrame, launches: pd.DataFrame) -> Intervals:
 
     The launch of a kernel that was just loaded takes milliseconds, in which the driver makes it ready.
     """
-    start, end = loads["start_ns"].to_numpy(), loads["end_ns"].to_numpy().copy()
+    start, end = bounds_of(loads)
+    end = end.copy()
     for thread in pd.unique(loads["thread"]):
         here = (loads["thread"] == thread).to_numpy()
         asked = launches[launches["thread"] == thread].sort_values("start_ns")
@@ -285,7 +285,7 @@ def _loading(loads: pd.DataFrame, launches: pd.DataFrame) -> Intervals:
 
 def _issuing(launches: pd.DataFrame) -> Intervals:
     """Return when the loop launches one thing after another: from a call to the next, if that follows soon."""
-    start, end = launches["start_ns"].to_numpy(), launches["end_ns"].to_numpy()
+    start, end = bounds_of(launches)
     calls = union(start, end + _BETWEEN_LAUNCHES_NS)
     # The time after the last call of a row was added only to join it with a next one.
     return Intervals(calls.start, calls.end - _BETWEEN_LAUNCHES_NS)

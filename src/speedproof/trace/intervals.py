@@ -23,7 +23,6 @@ class Intervals:
 
     @property
     def length(self) -> Array:
-        """Return each interval's length."""
         return self.end - self.start
 
 
@@ -38,7 +37,6 @@ class Overlaps:
 
     @property
     def length(self) -> Array:
-        """Return each intersection's length."""
         return self.end - self.start
 
 
@@ -67,25 +65,17 @@ def overlap(start: Array, end: Array, others: Intervals) -> Overlaps:
 
 
 def intersection(some: Intervals, others: Intervals) -> Intervals:
-    """Return what both lists cover."""
     both = overlap(some.start, some.end, others)
     return Intervals(both.start, both.end)
 
 
 def difference(some: Intervals, others: Intervals) -> Intervals:
-    """Return what the first list covers and the second does not."""
     everything = np.iinfo(np.int64)
     gaps = _drop_empty(np.append(everything.min, others.end), np.append(others.start, everything.max))
     return intersection(some, Intervals(*gaps))
 
 
-def clip(some: Intervals, start: int, end: int) -> Intervals:
-    """Return the part of a list that lies in [start, end)."""
-    return Intervals(*_drop_empty(np.maximum(some.start, start), np.minimum(some.end, end)))
-
-
 def total(some: Intervals) -> int:
-    """Return how much a list covers."""
     return int(some.length.sum())
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import Candidate, Found, IterationUnit
-from speedproof.trace.events import Trace
+from speedproof.trace.events import Trace, bounds_of
 from speedproof.trace.intervals import Array, Intervals, holder, outermost
 from speedproof.trace.name_columns import rename
 from speedproof.trace.repetition import find_repetition
@@ -68,7 +68,6 @@ def without_numbers(name: str) -> str:
 
 
 def name_unit(name: str) -> IterationUnit:
-    """Return the word for one of a family's ranges."""
     for unit in ("epoch", "step"):
         if unit in name.lower():
             return unit
@@ -102,7 +101,7 @@ def find_iterations(trace: Trace, choice: Choice) -> Iterations:
 
 def disjoint(ranges: pd.DataFrame) -> Intervals:
     """Return the bounds of the ranges that lie in no other and are not empty, in order."""
-    start, end = ranges["start_ns"].to_numpy(), ranges["end_ns"].to_numpy()
+    start, end = bounds_of(ranges)
     start, end = start[start < end], end[start < end]
     kept = outermost(start, end)
     return Intervals(start[kept], end[kept])
@@ -270,7 +269,6 @@ def _find_end_of_last(ranges: pd.DataFrame, family: Intervals) -> int | None:
 
 
 def _as_marked(reaching: Iterations, ranges: Intervals) -> Iterations:
-    """Return iterations that last from start to start as their ranges."""
     bounds = pd.DataFrame({"start_ns": ranges.start, "end_ns": ranges.end})
     found = reaching.found.model_copy(update={"left_out": 0})
     return replace(reaching, bounds=bounds, found=found, ranges=None, notes=[])

@@ -11,7 +11,9 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from speedproof.trace.intervals import Intervals
+from speedproof.trace.events import cover_events
+from speedproof.trace.intervals import Intervals, coverage, difference
+from speedproof.trace.name_columns import with_names
 from speedproof.util.units import NS_PER_S
 
 OTHER = "other"
@@ -77,16 +79,7 @@ def uses_tensor_cores(name: str) -> bool | None:
 
 
 def sum_kernels(kernels: pd.DataFrame, epochs: Intervals) -> pd.DataFrame:
-    """Return one row a kernel, the costliest first.
-
-    Args:
-        kernels: start_ns, end_ns, name of each call
-        epochs: those that count, one behind the other
-
-    Returns:
-        group, name, calls, total_ns, seconds_per_epoch, tensor_cores
-
-    """
+    """Return each kernel's group, name, calls, total_ns, seconds_per_epoch, tensor_cores; the costliest first."""
     length, start = kernels["end_ns"] - kernels["start_ns"], kernels["start_ns"].to_numpy()
     epoch = np.searchsorted(epochs.start, start, side="right") - 1
     counted = (epoch >= 0) & (start < epochs.end[epoch]) if len(epochs) else np.zeros(len(kernels), dtype=bool)
@@ -100,3 +93,12 @@ def sum_kernels(kernels: pd.DataFrame, epochs: Intervals) -> pd.DataFrame:
     table["tensor_cores"] = table["name"].map(uses_tensor_cores)
     table = table.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
     return table[["group", "name", "calls", "total_ns", "seconds_per_epoch", "tensor_cores"]]
+
+
+def measure_communication(kernels: pd.DataFrame, epochs: Intervals) -> tuple[float, float]:
+    """Return how long kernels communicate, and what of it no other kernel runs beside, in seconds an epoch."""
+    communication = with_names(kernels, is_communication)
+    whole = cover_events(communication)
+    exposed = difference(whole, cover_events(kernels.drop(communication.index)))
+    whole_ns, exposed_ns = (int(coverage(part, epochs.start, epochs.end).sum()) for part in (whole, exposed))
+    return whole_ns / len(epochs) / NS_PER_S, exposed_ns / len(epochs) / NS_PER_S

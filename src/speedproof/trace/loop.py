@@ -5,7 +5,7 @@ epochs. In any trace phases are the ranges directly below the iterations, and ou
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from speedproof.trace.completeness import Recording, check_recording, enough_left
-from speedproof.trace.events import Trace
-from speedproof.trace.intervals import Array, Intervals, coverage, holder, outermost, union
+from speedproof.trace.events import Trace, bounds_of, cover_events
+from speedproof.trace.intervals import Array, Intervals, coverage, holder, outermost
 from speedproof.trace.iterations import Choice, Iterations, find_iterations, match_names, without_numbers
 from speedproof.trace.name_columns import Names, join_names, make_names, rename, with_names
 from speedproof.trace.roles import EPOCH, PHASES, TRAINING_PHASES, handles_samples, is_library, updates, validates
@@ -54,16 +54,18 @@ class Loop:
     transforms: pd.DataFrame  # start_ns, end_ns, process, thread, name
     details: pd.DataFrame  # start_ns, end_ns, name: what else the loop's thread marks inside of its phases
     warnings: list[str]
-    recorded: bool = True  # whether enough of the GPU's work is in the trace to speak of it
+    lacking: str | None = None  # why too little of the GPU's work is in the trace to speak of it; None: enough is
+
+    @property
+    def recorded(self) -> bool:
+        return self.lacking is None
 
     @property
     def spans(self) -> Intervals:
-        """Return the epochs as intervals."""
-        return Intervals(self.epochs["start_ns"].to_numpy(), self.epochs["end_ns"].to_numpy())
+        return Intervals(*bounds_of(self.epochs))
 
     @property
     def parts(self) -> Parts:
-        """Return the epochs cut into their training and validation parts."""
         epochs = self.epochs
         cut = np.where(epochs["validates"], epochs["training_end_ns"], epochs["end_ns"])
         start = np.stack([epochs["start_ns"], cut], axis=1).ravel()
@@ -73,17 +75,12 @@ class Loop:
         return Parts(Intervals(start[kept], end[kept]), part, np.repeat(np.arange(len(epochs), dtype=np.int32) + 1, 2)[kept])
 
     def on_main_thread(self, events: pd.DataFrame) -> pd.DataFrame:
-        """Return those events that happened on the loop's own thread."""
         mine = events["thread"] == self.thread
         return events[mine & (events["process"] == self.process)] if "process" in events else events[mine]
 
 
 def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
     """Find the loop.
-
-    Args:
-        trace: the events
-        choice: what the user says of it
 
     Raises:
         RecordError: the trace is empty, it has no such process, or no range's name matches a pattern
@@ -92,23 +89,15 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
     if trace.is_empty:
         raise RecordError(trace.folder, ": the trace holds no ranges, kernels or calls; profile the run again")
     iterations = find_iterations(trace, choice)
-    epochs = iterations.bounds
-    if not (epochs["start_ns"] < epochs["end_ns"]).any():
+    if not (iterations.bounds["start_ns"] < iterations.bounds["end_ns"]).any():
         unit = iterations.found.unit
         raise RecordError(trace.folder, f": no {unit} lasts longer than nothing; profile the run again, or name them (--epoch)")
-    recording = check_recording(trace, iterations.process)
-    iterations, recorded = _leave_out_partial(trace, iterations, recording)
-    epochs = iterations.bounds
-    warnings = list(iterations.notes)
-    if iterations.found.by == "nothing":
-        warnings.append("nothing repeats: the whole trace counts as one stretch; name what repeats in it (--epoch)")
-    if trace.open_ranges:
-        warnings.append(f"{trace.open_ranges} ranges never ended")
+    iterations, lacking = _leave_out_partial(trace, iterations, check_recording(trace, iterations.process))
     ranges = trace.ranges[trace.ranges["process"] == iterations.process]
     phases = _find_phases(ranges, iterations, choice.phases)
     transforms = _find_transforms(trace, iterations, phases)
     on_thread = phases[phases["thread"] == iterations.thread]
-    epochs = _cut_epochs(epochs, on_thread)
+    epochs = _cut_epochs(iterations.bounds, on_thread)
     placed = _with_part(phases.drop(columns="process"), epochs).reset_index(drop=True)
     placed["name"] = placed["name"].cat.remove_unused_categories()
     return Loop(
@@ -119,35 +108,43 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
         phases=placed,
         transforms=transforms.reset_index(drop=True),
         details=_find_details(trace, iterations, phases, transforms),
-        warnings=warnings,
-        recorded=recorded,
+        warnings=list(_list_warnings(trace, iterations)),
+        lacking=lacking,
     )
 
 
-def _leave_out_partial(trace: Trace, iterations: Iterations, recording: Recording) -> tuple[Iterations, bool]:
-    """Return the iterations whose kernels are all there, and whether there are enough of them; else all, for what they show."""
+def _list_warnings(trace: Trace, iterations: Iterations) -> Iterator[str]:
+    yield from iterations.notes
+    if iterations.found.by == "nothing":
+        yield "nothing repeats: the whole trace counts as one stretch; name what repeats in it (--epoch)"
+    if trace.open_ranges:
+        yield f"{trace.open_ranges} ranges never ended"
+
+
+def _leave_out_partial(trace: Trace, iterations: Iterations, recording: Recording) -> tuple[Iterations, str | None]:
+    """Return the iterations whose kernels are all there; if these are too few, all, for what they show, and what is lacking."""
     found, bounds = iterations.found, iterations.bounds
-    spans = Intervals(bounds["start_ns"].to_numpy(), bounds["end_ns"].to_numpy())
+    spans = Intervals(*bounds_of(bounds))
     if len(recording.asked_ns):
         whole = recording.find_whole(spans)
     else:
         kernels = trace.activity[(trace.activity["process"] == iterations.process) & trace.activity["kernel"]]
-        whole = coverage(union(kernels["start_ns"].to_numpy(), kernels["end_ns"].to_numpy()), spans.start, spans.end) > 0
+        whole = coverage(cover_events(kernels), spans.start, spans.end) > 0
         whole |= (len(whole) < _FEW) | (2 * whole.sum() < len(whole))  # a loop that mostly uses no GPU
     left, partial = int(whole.sum()), int((~whole).sum())
     if not partial:
-        return iterations, True
+        return iterations, None
     lost = f"the kernels of {recording.share:.0%} of the launches are missing: " if recording.share else ""
     if not enough_left(left, len(spans)):
         note = (
             f"{lost}too few {found.plural} have their GPU's work recorded ({left} of {len(spans)}) to say anything of the GPU; "
             "profile again, a shorter stretch, with nothing else on the GPU"
         )
-        return replace(iterations, notes=[note, *iterations.notes]), False
+        return replace(iterations, notes=[note, *iterations.notes]), note
     note = f"{lost}{partial} of {len(spans)} {found.plural} lack some of their GPU's work and are left out"
     kept = found.model_copy(update={"left_out": found.left_out + partial})
     left_bounds = bounds[whole].reset_index(drop=True)
-    return replace(iterations, bounds=left_bounds, found=kept, notes=[note, *iterations.notes]), True
+    return replace(iterations, bounds=left_bounds, found=kept, notes=[note, *iterations.notes]), None
 
 
 def _find_phases(ranges: pd.DataFrame, iterations: Iterations, named: Mapping[str, str]) -> pd.DataFrame:
@@ -190,7 +187,7 @@ def _find_transforms(trace: Trace, iterations: Iterations, phases: pd.DataFrame)
     in_loop = others["process"] == iterations.process
     on_thread = in_loop & (others["thread"] == iterations.thread)
     loading = with_names(phases[phases["thread"] == iterations.thread], handles_samples)
-    loads = union(loading["start_ns"].to_numpy(), loading["end_ns"].to_numpy())
+    loads = cover_events(loading)
     prepares = on_thread & (holder(loads, others["start_ns"].to_numpy()) >= 0)
     uses_gpu = others["process"].isin(trace.activity["process"].unique())
     loader = (in_loop & ~others["thread"].isin(phases["thread"].unique()) & ~on_thread) | (~in_loop & ~uses_gpu)
@@ -203,7 +200,7 @@ def _find_details(trace: Trace, iterations: Iterations, phases: pd.DataFrame, tr
     ranges = ranges[~ranges.index.isin(phases.index) & ~ranges.index.isin(transforms.index)]
     ranges = with_names(ranges, lambda name: name != EPOCH and without_numbers(name) != iterations.found.name)
     around = phases[phases["thread"] == iterations.thread]
-    phase = union(around["start_ns"].to_numpy(), around["end_ns"].to_numpy())
+    phase = cover_events(around)
     inside = holder(phase, ranges["start_ns"].to_numpy()) >= 0
     inside &= holder(phase, ranges["end_ns"].to_numpy() - 1) >= 0
     return rename(ranges[inside], without_numbers)[["start_ns", "end_ns", "name"]].reset_index(drop=True)
@@ -229,12 +226,12 @@ def _choose_phases(ranges: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFra
 
 def _outermost_in(ranges: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:
     """Return the ranges directly below the epochs, named without numbers."""
-    spans = Intervals(epochs["start_ns"].to_numpy(), epochs["end_ns"].to_numpy())
-    start, end = ranges["start_ns"].to_numpy(), ranges["end_ns"].to_numpy()
+    spans = Intervals(*bounds_of(epochs))
+    start, end = bounds_of(ranges)
     at = holder(spans, start)
     # A range over a whole epoch, or over its end, is not below it.
     below = ranges[(at >= 0) & (end <= np.append(spans.end, 0)[at]) & (end - start < np.append(spans.length, 0)[at])]
-    kept = outermost(below["start_ns"].to_numpy(), below["end_ns"].to_numpy())
+    kept = outermost(*bounds_of(below))
     return rename(below.iloc[kept], without_numbers)
 
 
@@ -244,8 +241,8 @@ def _cut_epochs(epochs: pd.DataFrame, phases: pd.DataFrame) -> pd.DataFrame:
     That phase is the first to begin after the last `update`: in the documented scripts it is a `dataload`, as in training.
     What the loop waits for in between is training's work. An epoch without training phases that validates only validates.
     """
-    spans = Intervals(epochs["start_ns"].to_numpy(), epochs["end_ns"].to_numpy())
-    start, end = phases["start_ns"].to_numpy(), phases["end_ns"].to_numpy()
+    spans = Intervals(*bounds_of(epochs))
+    start, end = bounds_of(phases)
     at = holder(spans, start)
     inside, validating = at >= 0, _named(phases, validates)
     validation = np.zeros(len(epochs), bool)
@@ -263,7 +260,6 @@ def _cut_epochs(epochs: pd.DataFrame, phases: pd.DataFrame) -> pd.DataFrame:
 
 
 def _named(phases: pd.DataFrame, wanted: Callable[[str], bool]) -> NDArray[np.bool_]:
-    """Tell which phases have a name that is wanted."""
     return phases.index.isin(with_names(phases, wanted).index)
 
 
@@ -273,6 +269,6 @@ def _with_part(phases: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:
     By time, not by name: in the documented scripts both parts load their data under one name.
     """
     start = phases["start_ns"].to_numpy()
-    at = holder(Intervals(epochs["start_ns"].to_numpy(), epochs["end_ns"].to_numpy()), start)
+    at = holder(Intervals(*bounds_of(epochs)), start)
     late = epochs["validates"].to_numpy()[at] & (start >= epochs["training_end_ns"].to_numpy()[at])
     return phases.assign(part=np.where(at < 0, "outside", np.where(late, "validation", "training")))

@@ -34,6 +34,5 @@ def rename(events: pd.DataFrame, new_name: Callable[[str], str]) -> pd.DataFrame
 
 
 def with_names(events: pd.DataFrame, wanted: Callable[[str], object]) -> pd.DataFrame:
-    """Return the events whose name is wanted."""
     names = events["name"].array
     return events[np.array([*map(bool, map(wanted, names.categories)), False])[names.codes]]

@@ -15,11 +15,7 @@ _FEW = 3  # of fewer iterations of a kind none is the typical one
 def list_gaps(idle_gaps: pd.DataFrame, activity: pd.DataFrame, zero_ns: int) -> list[Gap]:
     """Return the longest stretches of the epochs in which no kernel runs, copies or none, the longest first.
 
-    Args:
-        idle_gaps: what :func:`speedproof.trace.idle_gaps.find_idle_gaps` returns
-        activity: what :func:`speedproof.trace.attribution.attribute_activity` returns
-        zero_ns: where the trace's zero lies on the profiler's clock
-
+    `zero_ns` is where the trace's zero lies on the profiler's clock.
     """
     if idle_gaps.empty:
         return []

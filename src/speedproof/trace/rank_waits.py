@@ -22,9 +22,9 @@ from speedproof.results.ranks import RANKS_FILE, Basis, RanksSummary, RankTimes,
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, Found
 from speedproof.trace.attribution import attribute_activity
 from speedproof.trace.events import Trace, read_events
-from speedproof.trace.intervals import Intervals, coverage, difference, holder, union
+from speedproof.trace.intervals import Intervals, holder
 from speedproof.trace.iterations import Choice
-from speedproof.trace.kernel_groups import is_communication
+from speedproof.trace.kernel_groups import is_communication, measure_communication
 from speedproof.trace.loop import Loop, find_loop
 from speedproof.trace.name_columns import with_names
 from speedproof.util.errors import RecordError
@@ -69,13 +69,13 @@ def _read_ranks(trace: Path, alone: bool, as_marked: bool) -> list[_Rank]:
 
 def _read_rank(events: Trace, choice: Choice) -> _Rank:
     loop = find_loop(events, choice)
-    if not loop.recorded:
-        raise RecordError(events.folder, f": {loop.warnings[0]}")
+    if loop.lacking is not None:
+        raise RecordError(events.folder, f": {loop.lacking}")
     activity = attribute_activity(events, loop)
     kernels = activity[activity["kernel"] & (activity["process"] == loop.process)]
     communication = with_names(kernels, is_communication)
     others = kernels.drop(communication.index)
-    whole_s, alone_s = _measure_communication(communication, others, _counted(loop.spans))
+    whole_s, exposed_s = measure_communication(kernels, _counted(loop.spans))
     return _Rank(
         profiler=events.info.profiler,
         found=loop.iterations.found,
@@ -85,7 +85,7 @@ def _read_rank(events: Trace, choice: Choice) -> _Rank:
         collectives={basis: _find_collectives(loop, communication, basis) for basis in get_args(Basis)},
         communicates=not communication.empty,
         communication_s=whole_s,
-        exposed_s=alone_s,
+        exposed_s=exposed_s,
     )
 
 
@@ -191,7 +191,6 @@ def _time_rank(number: int, rank: _Rank, waits: Sequence[Wait] | None) -> RankTi
 
 
 def write_ranks_summary(summary: RanksSummary, folder: Path) -> None:
-    """Write `ranks.json`."""
     write_sealed(folder / RANKS_FILE, summary)
 
 
@@ -257,11 +256,3 @@ def _list_waits(tables: Sequence[pd.DataFrame], epoch: int) -> list[Wait]:
         for at, (part, step) in enumerate(places)
         for rank in range(len(tables))
     ]
-
-
-def _measure_communication(communication: pd.DataFrame, others: pd.DataFrame, epochs: Intervals) -> tuple[float, float]:
-    """Return a rank's communication, and what of it no other kernel runs beside, in seconds an epoch."""
-    whole = union(communication["start_ns"].to_numpy(), communication["end_ns"].to_numpy())
-    alone = difference(whole, union(others["start_ns"].to_numpy(), others["end_ns"].to_numpy()))
-    whole_ns, alone_ns = (int(coverage(part, epochs.start, epochs.end).sum()) for part in (whole, alone))
-    return whole_ns / len(epochs) / NS_PER_S, alone_ns / len(epochs) / NS_PER_S

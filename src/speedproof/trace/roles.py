@@ -34,7 +34,6 @@ _LIBRARY = re.compile(r"(cub|thrust|raft|rmm|cudf)::|nccl[A-Z]")
 
 
 def loads_data(name: str) -> bool:
-    """Return whether a range is about getting a batch."""
     return name in DATA_PHASES or (name not in PHASES and _LOADS_DATA.search(name) is not None)
 
 
@@ -44,7 +43,6 @@ def handles_samples(name: str) -> bool:
 
 
 def validates(name: str) -> bool:
-    """Return whether a range belongs to validation."""
     return name in VALIDATION_PHASES or (name not in PHASES and _VALIDATES.search(name) is not None)
 
 

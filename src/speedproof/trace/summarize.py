@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import numpy as np
 import pandas as pd
@@ -30,11 +30,11 @@ from speedproof.trace.advice import give_advice
 from speedproof.trace.attribution import attribute_activity, explain_unattributed
 from speedproof.trace.counters import count_functions, summarize_memory, summarize_metrics
 from speedproof.trace.critical_path import find_critical_paths, measure_skew
-from speedproof.trace.events import Trace, read_events
+from speedproof.trace.events import Trace, bounds_of, cover_events, read_events
 from speedproof.trace.idle_gaps import HOST, NO_RANGE, UNEXPLAINED, find_idle_gaps
-from speedproof.trace.intervals import Intervals, coverage, difference, holder, intersection, overlap, total, union
+from speedproof.trace.intervals import Intervals, coverage, difference, holder, intersection, overlap, total
 from speedproof.trace.iterations import Choice
-from speedproof.trace.kernel_groups import is_communication, sum_kernels
+from speedproof.trace.kernel_groups import is_communication, measure_communication, sum_kernels
 from speedproof.trace.loop import Loop, find_loop
 from speedproof.trace.name_columns import with_names
 from speedproof.trace.outliers import list_gaps, list_slowest
@@ -69,21 +69,19 @@ def analyze_trace(
         return _summarize_nothing(trace)
     loop = find_loop(trace, Choice(epoch, dict(phases or {}), process, whole))
     activity = attribute_activity(trace, loop)
-    idle_gaps = find_idle_gaps(trace, loop, activity)
+    return _summarize(trace, loop, activity, find_idle_gaps(trace, loop, activity))
+
+
+def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.DataFrame) -> Summary:
     epochs = _summarize_epochs(loop, activity)
     warm_up = count_warm_up(len(epochs))
+    counted = Intervals(loop.spans.start[warm_up:], loop.spans.end[warm_up:])
     steady = idle_gaps[idle_gaps["epoch"] > warm_up]
+    unexplained = cover_events(steady[steady["cause"].isin([HOST, NO_RANGE])])
     unattributed = explain_unattributed(loop, activity)
     processes = list_gpu_processes(trace, loop) if loop.recorded else []
-    counted = Intervals(loop.spans.start[warm_up:], loop.spans.end[warm_up:])
-    kernels = sum_kernels(trace.activity[trace.activity["kernel"] & loop.recorded], counted)
-    launch_ns = _sum_launches(trace)
-    kernels["launch_ns"] = np.array([launch_ns.get(name, np.nan) for name in kernels["name"]], float)
     ideal, overlapped = _ideal_epochs(loop, activity, warm_up)
-    account = account_for(loop, activity, idle_gaps)
-    zero_ns = trace.info.zero_ns or 0
-    unknown = steady[steady["cause"].isin([HOST, NO_RANGE])]
-    unexplained = union(unknown["start_ns"].to_numpy(), unknown["end_ns"].to_numpy())
+    account, zero_ns = account_for(loop, activity, idle_gaps), trace.info.zero_ns or 0
     metrics, notes = summarize_metrics(trace.metrics, activity["device"].unique().tolist(), counted)
     return Summary(
         profiler=trace.info.profiler,
@@ -96,8 +94,8 @@ def analyze_trace(
         recorded=loop.recorded,
         epochs=epochs,
         phases=_summarize_phases(loop, activity),
-        idle_gaps=_summarize_idle_gaps(idle_gaps, warm_up, len(epochs) - warm_up),
-        kernels=[Kernel.model_validate(row) for row in _in_seconds(kernels).to_dict("records")],
+        idle_gaps=_summarize_idle_gaps(idle_gaps, warm_up, len(counted)),
+        kernels=_summarize_kernels(trace, loop, counted),
         streams=_summarize_streams(loop, activity),
         transforms=_summarize_transforms(loop),
         account=account,
@@ -107,7 +105,7 @@ def analyze_trace(
         critical_paths=find_critical_paths(trace, loop, activity),
         clock_skew=measure_skew(trace, activity),
         launches=measure_launches(trace, loop, activity, counted),
-        communication=_summarize_communication(activity, counted),
+        communication=_summarize_communication(activity[activity["kernel"]], counted),
         metrics=metrics,
         memory=summarize_memory(trace.memory, loop.process, counted),
         sampled_functions=count_functions(loop.on_main_thread(trace.cpu_samples), unexplained),
@@ -123,30 +121,11 @@ def analyze_trace(
 
 def _summarize_nothing(trace: Trace) -> Summary:
     """Return the summary of a trace without ranges, kernels and calls, as one without a GPU and NVTX leaves it."""
-    return Summary(
-        profiler=trace.info.profiler,
-        profiler_version=trace.info.profiler_version,
-        has_gpu=False,
-        devices=[],
-        processes=[],
-        recorded=False,
-        epochs=[],
-        phases=[],
-        idle_gaps=[],
-        kernels=[],
-        streams=[],
-        transforms=[],
-        account=[],
-        unattributed_fraction=0.0,
-        unattributed=[],
-        ideal_epoch_s=None,
-        overlapped_epoch_s=None,
-        advice=[],
-        warnings=[
-            *trace.info.warnings,
-            "it holds no ranges, kernels or calls: the program used no GPU, and has no NVTX ranges",
-        ],
-    )
+    warning = "it holds no ranges, kernels or calls: the program used no GPU, and has no NVTX ranges"
+    empty: dict[str, Any] = {name: [] for name, field in Summary.model_fields.items() if get_origin(field.annotation) is list}
+    about = {"profiler": trace.info.profiler, "profiler_version": trace.info.profiler_version}
+    numbers = {"unattributed_fraction": 0.0, "ideal_epoch_s": None, "overlapped_epoch_s": None}
+    return Summary(**empty | about | numbers | {"warnings": [*trace.info.warnings, warning]}, has_gpu=False, recorded=False)
 
 
 def write_summary(summary: Summary, folder: Path) -> None:
@@ -164,29 +143,25 @@ def write_summary(summary: Summary, folder: Path) -> None:
     write_sealed(folder / SUMMARY_FILE, summary)
 
 
-def _busy(activity: pd.DataFrame) -> Intervals:
-    return union(activity["start_ns"].to_numpy(), activity["end_ns"].to_numpy())
-
-
 def _free_ns(activity: pd.DataFrame, epochs: Intervals) -> int:
     """Return how long kernels run in these epochs while nothing is copied."""
     kernels = activity["kernel"]
-    free = difference(_busy(activity[kernels]), _busy(activity[~kernels]))
+    free = difference(cover_events(activity[kernels]), cover_events(activity[~kernels]))
     return int(coverage(free, epochs.start, epochs.end).sum())
 
 
-def _summarize_communication(activity: pd.DataFrame, epochs: Intervals) -> Communication | None:
-    """Return what communication takes an epoch, and what of it no other kernel runs beside."""
-    kernels = activity[activity["kernel"]]
-    communication = with_names(kernels, is_communication)
-    if communication.empty:
+def _summarize_communication(kernels: pd.DataFrame, epochs: Intervals) -> Communication | None:
+    if with_names(kernels, is_communication).empty:
         return None
-    whole = _busy(communication)
-    exposed = difference(whole, _busy(kernels.drop(communication.index)))
-    whole_s, exposed_s = (
-        float(coverage(part, epochs.start, epochs.end).sum()) / len(epochs) / NS_PER_S for part in (whole, exposed)
-    )
+    whole_s, exposed_s = measure_communication(kernels, epochs)
     return Communication(seconds_per_epoch=whole_s, exposed_s=exposed_s)
+
+
+def _summarize_kernels(trace: Trace, loop: Loop, epochs: Intervals) -> list[Kernel]:
+    kernels = sum_kernels(trace.activity[trace.activity["kernel"] & loop.recorded], epochs)
+    launch_ns = _sum_launches(trace)
+    kernels["launch_ns"] = np.array([launch_ns.get(name, np.nan) for name in kernels["name"]], float)
+    return [Kernel.model_validate(row) for row in _in_seconds(kernels).to_dict("records")]
 
 
 def _sum_launches(trace: Trace) -> dict[str, float]:
@@ -215,8 +190,8 @@ def _summarize_epochs(loop: Loop, activity: pd.DataFrame) -> list[Epoch]:
             "duration_ns": spans.length,
             "training_ns": loop.epochs["training_end_ns"] - spans.start,
             "validates": loop.epochs["validates"],
-            "kernel_busy_fraction": coverage(_busy(activity[activity["kernel"]]), spans.start, spans.end) / spans.length,
-            "gpu_busy_fraction": coverage(_busy(activity), spans.start, spans.end) / spans.length,
+            "kernel_busy_fraction": coverage(cover_events(activity[activity["kernel"]]), spans.start, spans.end) / spans.length,
+            "gpu_busy_fraction": coverage(cover_events(activity), spans.start, spans.end) / spans.length,
         }
     )
     bounds = zip(spans.start.tolist(), spans.end.tolist(), strict=True)
@@ -248,9 +223,9 @@ def _busy_times(work: pd.DataFrame) -> tuple[int, int, int, str]:
     methods = {(): "none", (True,): "own_thread", (False,): "main_thread_window", (False, True): "both"}
     kernel = work["kernel"]
     return (
-        total(_busy(work)),
-        total(_busy(work[kernel])),
-        total(_busy(work[~kernel])),
+        total(cover_events(work)),
+        total(cover_events(work[kernel])),
+        total(cover_events(work[~kernel])),
         methods[tuple(sorted(work["own_thread"].unique()))],
     )
 
@@ -286,7 +261,7 @@ def _summarize_streams(loop: Loop, activity: pd.DataFrame) -> list[Stream]:
 def _busy_by_epoch(loop: Loop, device: int, stream: int | None, work: pd.DataFrame) -> pd.DataFrame:
     """Return how long work of one device, or one of its streams, kept it busy in each epoch; a stream at rest has no row."""
     spans = loop.spans
-    kernels, copies = (_busy(work[work["kernel"] == kind]) for kind in (True, False))
+    kernels, copies = (cover_events(work[work["kernel"] == kind]) for kind in (True, False))
     busy = {"kernel": kernels, "copy": copies}
     table = pd.DataFrame({f"{name}_busy_ns": coverage(some, spans.start, spans.end) for name, some in busy.items()})
     table["overlap_ns"] = coverage(intersection(kernels, copies), spans.start, spans.end)
@@ -320,28 +295,20 @@ def _ideal_epochs(loop: Loop, activity: pd.DataFrame, warm_up: int) -> tuple[flo
     start, end = loop.spans.start[warm_up:], loop.epochs["training_end_ns"].to_numpy()[warm_up:]
     data = loop.on_main_thread(loop.phases)
     data = pd.concat([with_names(data, loads_data), loop.transforms])
-    busy = coverage(_busy(activity), start, end)
-    overlapped = np.maximum(busy, coverage(_busy(data), start, end))
+    busy = coverage(cover_events(activity), start, end)
+    overlapped = np.maximum(busy, coverage(cover_events(data), start, end))
     return float(np.mean(busy)) / NS_PER_S, float(np.mean(overlapped)) / NS_PER_S
 
 
 def measure_launches(trace: Trace, loop: Loop, activity: pd.DataFrame, epochs: Intervals) -> Launches | None:
-    """Return how the kernels that the loop's process launched in these epochs were queued; None where no launch is known.
-
-    Args:
-        trace: the events
-        loop: the loop found in them
-        activity: what :func:`speedproof.trace.attribution.attribute_activity` returns
-        epochs: those that count
-
-    """
+    """Return how the kernels that the loop's process launched in these epochs were queued; None where no launch is known."""
     rows = activity[activity["kernel"] & (activity["launch"] >= 0) & (activity["process"] == loop.process)]
     launch = rows["launch"].to_numpy()
     called, returned = (trace.api[name].to_numpy()[launch] for name in ("start_ns", "end_ns"))
     inside = np.isin(np.arange(len(rows)), overlap(called, called + 1, epochs).left)
     if not inside.any():
         return None
-    start, end = (rows[name].to_numpy() for name in ("start_ns", "end_ns"))
+    start, end = bounds_of(rows)
     waits = np.maximum(start - returned, 0)
     queued = overlap(returned, start, epochs)
     # How many wait changes where one is launched and where one starts; of both at one moment the start comes first.
@@ -367,7 +334,7 @@ def list_gpu_processes(trace: Trace, loop: Loop) -> list[Process]:
     places = trace.activity[["process", "device"]].drop_duplicates().sort_values(["process", "device"])
     for process, device in places.itertuples(index=False):
         work = trace.activity[(trace.activity["process"] == process) & (trace.activity["device"] == device)]
-        covered = total(union(work["start_ns"].to_numpy(), work["end_ns"].to_numpy()))
+        covered = total(cover_events(work))
         busy_ns[process] = busy_ns.get(process, 0) + covered
         devices.setdefault(process, []).append(device)
     whole_ns = max(sum(busy_ns.values()), 1)
