@@ -80,7 +80,6 @@ class Job:
 
     @cached_property
     def workload(self) -> Workload:
-        """Return whose variants are measured."""
         return self.declared or find_workload(self.config.case)
 
     @property
@@ -315,7 +314,6 @@ def train_command(
 
 
 def _choose_profiler(job: Job, plan: Plan) -> Selection | None:
-    """Return what traces the profiled runs of a plan; None where it has none."""
     if all(planned.mode == "timed" for planned in plan.order):
         return None
     selection = select_backend(job.config.profiling, job.workload.is_of_commands)

@@ -147,7 +147,6 @@ def _cost_round(plans: Mapping[str, Sequence[PlannedRun]], costs: Mapping[tuple[
 
 
 def describe_cost(cost: Cost) -> list[str]:
-    """Return the cost in sentences."""
     total_min, longest_min = sum(cost.experiments_min.values()), max(cost.experiments_min.values())
     sentences = []
     if cost.past_runs:

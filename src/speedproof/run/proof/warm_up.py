@@ -57,8 +57,6 @@ _LONGER = 1.1  # than its warm-up is a run that is repeated: no check finds faul
 
 @dataclass(frozen=True)
 class WarmUp:
-    """What the warm-up of all variants found."""
-
     reading: Reading
     epochs: dict[str, int]  # of each variant
     units: dict[str, list[str]]  # in which each variant prints its epochs' times, if it does
@@ -71,7 +69,6 @@ class WarmUp:
     unwatched: list[str]  # folders that are too large to be watched whole for what runs change
 
     def as_plain(self) -> dict[str, Any]:
-        """Return it as plain values."""
         observed = {name: one.model_dump(mode="json") for name, one in self.observed.items()}
         return {**vars(self), "reading": self.reading.model_dump(mode="json"), "observed": observed}
 
