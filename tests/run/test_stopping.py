@@ -353,9 +353,8 @@ def test_programs_that_tell_no_epochs_are_decided_by_their_processes(tmp_path):
     for repeat in range(4):
         for name, process_s in (("a", 2.0), ("b", 1.0 + repeat / 100)):
             planned = PlannedRun(variant=name, mode="timed", round=repeat, seed=0)
-            measuring._tell(
-                watch, planned, tmp_path, run_under(CONDITIONS).model_copy(update={"process_s": process_s, "epochs": 0}), 1.0
-            )
+            run = run_under(CONDITIONS).model_copy(update={"process_s": process_s, "epochs": 0})
+            watch.add(planned, RunValue(read_compared(tmp_path, run, watch.metric).cost), 1.0)
     assert watch.stopped.reason == "decided"
 
 

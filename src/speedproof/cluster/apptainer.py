@@ -35,7 +35,6 @@ def build_command(program: str, base: str, image: Path) -> list[str]:
 
 
 def pull_command(program: str, address: str, image: Path) -> list[str]:
-    """Return the command that fetches `address` as `image`."""
     return [program, "pull", "--force", str(image), address]
 
 

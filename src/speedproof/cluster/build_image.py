@@ -60,7 +60,6 @@ def make_image(container: Container, definition: Path, image: Path) -> None:
 
 
 def record_image(source: str, image: Path, record: Path) -> ImageRecord:
-    """Write down the digest of an image."""
     described = ImageRecord(source=source, digest=f"sha256:{sha256_of(image)}", size_mib=round(image.stat().st_size / MIB))
     write_json(record, described)
     return described

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 
+from speedproof.cluster.check_answer import Answer
 from speedproof.cluster.gpu_monitor import describe_gpu
 from speedproof.cluster.hardware_checks import (
     check_clocks,
@@ -33,7 +34,7 @@ def diagnose(
     `profiling` no run is to be profiled, and nobody asks for a profiler.
     `software` is what the workload says of its framework, None: nobody asked it; `cores` what its programs make use of.
     """
-    checks: dict[str, Callable[[], Finding]] = {
+    checks: dict[str, Callable[[], Answer]] = {
         "GPU": lambda: check_gpu(device, software),
         "CUDA": lambda: check_cuda(software, read_driver_cuda()),
         "GPU clocks": lambda: check_clocks(describe_gpu()),
@@ -49,7 +50,7 @@ def diagnose(
     return Diagnosis(findings=[_ask(subject, check) for subject, check in checks.items()])
 
 
-def _list_profiler_checks(profiling: Profiling) -> dict[str, Callable[[], Finding]]:
+def _list_profiler_checks(profiling: Profiling) -> dict[str, Callable[[], Answer]]:
     return {
         "profiler": lambda: check_profiler(profiling),
         "nsys status": lambda: check_environment(profiling.nsys),
@@ -68,11 +69,11 @@ def describe_findings(diagnosis: Diagnosis) -> list[str]:
     return lines
 
 
-def _ask(subject: str, check: Callable[[], Finding]) -> Finding:
+def _ask(subject: str, check: Callable[[], Answer]) -> Finding:
     """Return a check's finding, without host names and paths; a check that fails is a finding too."""
     try:
-        finding = check()
+        answer = check()
     except Exception as error:
         cure = "nothing depends on this answer; if it should have one, report the message"
-        finding = Finding(subject=subject, state="absent", found=f"could not be asked ({error})", cure=cure)
-    return finding.model_copy(update={"found": " ".join(scrub_text(finding.found).split())})
+        answer = Answer("absent", f"could not be asked ({error})", cure)
+    return Finding(subject=subject, state=answer.state, found=" ".join(scrub_text(answer.found).split()), cure=answer.cure)

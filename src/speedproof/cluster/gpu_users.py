@@ -19,7 +19,6 @@ class GpuUse:
     """Which of a machine's GPUs had processes that were not there before, so far."""
 
     def __init__(self, handles: list[Any]) -> None:
-        """Take NVML's handles of all GPUs that a program sees, and what computes on them now."""
         self._handles = handles
         self._before = [self._list_processes(handle) for handle in handles]
         self._used: set[int] = set()

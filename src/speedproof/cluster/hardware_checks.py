@@ -7,8 +7,9 @@ from pathlib import Path
 import psutil
 import pynvml
 
+from speedproof.cluster.check_answer import Answer
 from speedproof.cluster.gpu_monitor import describe_gpu
-from speedproof.results.diagnosis import Finding, Software
+from speedproof.results.diagnosis import Software
 from speedproof.results.run_record import Gpu
 from speedproof.util.units import GIB, MIB
 
@@ -16,67 +17,60 @@ from speedproof.util.units import GIB, MIB
 WANTED_SHARED_MIB = 1024
 
 
-def check_gpu(device: str, software: Software | None) -> Finding:
+def check_gpu(device: str, software: Software | None) -> Answer:
     """Find the GPU that a workload's programs would use; `device` is what the configuration asks for."""
     gpu = describe_gpu()
     if gpu and (software is None or software.gpu):
-        return Finding(subject="GPU", state="good", found=f"{gpu.name}, {gpu.memory_mib} MiB, driver {gpu.driver}")
+        return Answer("good", f"{gpu.name}, {gpu.memory_mib} MiB, driver {gpu.driver}")
     if software and software.gpu:
-        return Finding(
-            subject="GPU",
-            state="notice",
-            found=f"{software.framework} sees {software.gpu}, NVML does not answer: no clocks, power or utilisation samples",
-            cure="make libnvidia-ml of the driver visible here (in a container: --nv), and see that `nvidia-smi` works",
+        return Answer(
+            "notice",
+            f"{software.framework} sees {software.gpu}, NVML does not answer: no clocks, power or utilisation samples",
+            "make libnvidia-ml of the driver visible here (in a container: --nv), and see that `nvidia-smi` works",
         )
     if gpu and software:
-        return Finding(
-            subject="GPU",
-            state="problem",
-            found=f"{gpu.name} is there, but {software.framework} (CUDA {software.cuda}) does not see it",
-            cure="install one built for CUDA no newer than the driver's, or set CUDA_VISIBLE_DEVICES to a GPU of this job",
+        return Answer(
+            "problem",
+            f"{gpu.name} is there, but {software.framework} (CUDA {software.cuda}) does not see it",
+            "install one built for CUDA no newer than the driver's, or set CUDA_VISIBLE_DEVICES to a GPU of this job",
         )
-    return Finding(
-        subject="GPU",
-        state="problem" if device == "cuda" else "absent",
-        found="none: training runs on the processor, and no number says anything about a GPU",
-        cure="ask Slurm for one (resources.experiment.gpus, --gpus of `prove`), or run where `nvidia-smi` lists one",
+    return Answer(
+        "problem" if device == "cuda" else "absent",
+        "none: training runs on the processor, and no number says anything about a GPU",
+        "ask Slurm for one (resources.experiment.gpus, --gpus of `prove`), or run where `nvidia-smi` lists one",
     )
 
 
-def check_cuda(software: Software | None, driver: tuple[int, int] | None) -> Finding:
+def check_cuda(software: Software | None, driver: tuple[int, int] | None) -> Answer:
     """Compare the CUDA version that a framework was built for with the newest one that the driver takes, (major, minor)."""
-    subject = "CUDA"
     if software is None:
-        return Finding(
-            subject=subject,
-            state="absent",
-            found="not known: no workload says what its framework was built for",
-            cure="the command `software` of a workload.yaml tells it; `--config config.yaml` names the workload",
+        return Answer(
+            "absent",
+            "not known: no workload says what its framework was built for",
+            "the command `software` of a workload.yaml tells it; `--config config.yaml` names the workload",
         )
     built_for = software.cuda
     if built_for is None:
-        return Finding(
-            subject=subject,
-            state="absent",
-            found=f"{software.framework} is built without CUDA",
-            cure="run in the container (--use-singularity), or install one with CUDA",
+        return Answer(
+            "absent",
+            f"{software.framework} is built without CUDA",
+            "run in the container (--use-singularity), or install one with CUDA",
         )
     if driver is None:
-        return Finding(
-            subject=subject,
-            state="absent",
-            found=f"{software.framework} is built for CUDA {built_for}; no driver answers",
-            cure="run on a GPU node; in a container by hand, pass --nv",
+        return Answer(
+            "absent",
+            f"{software.framework} is built for CUDA {built_for}; no driver answers",
+            "run on a GPU node; in a container by hand, pass --nv",
         )
     wanted = tuple(int(part) for part in built_for.split(".")[:2])
     found = f"{software.framework} is built for CUDA {built_for}, the driver takes up to {driver[0]}.{driver[1]}"
     if wanted[0] > driver[0]:
         cure = f"set container.base to an image of CUDA {driver[0]}, or update the driver"
-        return Finding(subject=subject, state="problem", found=found, cure=cure)
+        return Answer("problem", found, cure)
     if wanted > driver:
         cure = "kernels made at run time (Triton's) may fail: update the driver, or take an older container.base"
-        return Finding(subject=subject, state="notice", found=found, cure=cure)
-    return Finding(subject=subject, state="good", found=found)
+        return Answer("notice", found, cure)
+    return Answer("good", found)
 
 
 def read_driver_cuda() -> tuple[int, int] | None:
@@ -89,67 +83,56 @@ def read_driver_cuda() -> tuple[int, int] | None:
     return number // 1000, number % 1000 // 10
 
 
-def check_clocks(gpu: Gpu | None) -> Finding:
+def check_clocks(gpu: Gpu | None) -> Answer:
     """Say whether the GPU's clock is fixed: where it is not, it falls with heat and power, and times rise with it."""
-    subject = "GPU clocks"
     if gpu is None or gpu.max_sm_clock_mhz is None:
-        return Finding(
-            subject=subject,
-            state="absent",
-            found="not reported by NVML",
-            cure="none is needed where there is no GPU; else ask the cluster whether clocks are locked",
+        return Answer(
+            "absent",
+            "not reported by NVML",
+            "none is needed where there is no GPU; else ask the cluster whether clocks are locked",
         )
     applied = gpu.application_sm_clock_mhz
     if applied is not None and applied < gpu.max_sm_clock_mhz:
-        return Finding(subject=subject, state="good", found=f"set to {applied} of {gpu.max_sm_clock_mhz} MHz")
-    return Finding(
-        subject=subject,
-        state="notice",
-        found=f"free up to {gpu.max_sm_clock_mhz} MHz: heat and power limits change them while training runs",
-        cure="ratios are formed within an experiment, which evens this out; for times, lock the clocks: "
+        return Answer("good", f"set to {applied} of {gpu.max_sm_clock_mhz} MHz")
+    return Answer(
+        "notice",
+        f"free up to {gpu.max_sm_clock_mhz} MHz: heat and power limits change them while training runs",
+        "ratios are formed within an experiment, which evens this out; for times, lock the clocks: "
         "`nvidia-smi --lock-gpu-clocks`",
     )
 
 
-def check_counters(parameters: Path = Path("/proc/driver/nvidia/params")) -> Finding:
+def check_counters(parameters: Path = Path("/proc/driver/nvidia/params")) -> Answer:
     """Say whether the driver lets users other than root read the GPU's hardware counters."""
-    subject = "GPU counters"
     text = parameters.read_text(encoding="utf-8") if parameters.exists() else ""
     if "RmProfilingAdminOnly: 0" in text or (text and os.geteuid() == 0):
-        return Finding(subject=subject, state="good", found="readable")
+        return Answer("good", "readable")
     if not text:
         found = "no NVIDIA driver's parameters here"
-        return Finding(subject=subject, state="absent", found=found, cure="run on a GPU node to know; traces need no counters")
-    return Finding(
-        subject=subject,
-        state="absent",
-        found="for root only: tensor core activity and memory bandwidth are not measured",
-        cure="ask the cluster to load the driver with NVreg_RestrictProfilingToAdminUsers=0; traces need no counters",
+        return Answer("absent", found, "run on a GPU node to know; traces need no counters")
+    return Answer(
+        "absent",
+        "for root only: tensor core activity and memory bandwidth are not measured",
+        "ask the cluster to load the driver with NVreg_RestrictProfilingToAdminUsers=0; traces need no counters",
     )
 
 
-def check_cores(cores: int, wanted: int) -> Finding:
+def check_cores(cores: int, wanted: int) -> Answer:
     """Judge the number of cores this process may use by what a workload's programs make use of."""
     if cores >= wanted:
-        return Finding(subject="cores", state="good", found=str(cores))
-    return Finding(
-        subject="cores",
-        state="notice",
-        found=f"{cores}, and the workload's programs make use of {wanted}",
-        cure="ask Slurm for more: resources.experiment.cores in config.yaml",
+        return Answer("good", str(cores))
+    return Answer(
+        "notice",
+        f"{cores}, and the workload's programs make use of {wanted}",
+        "ask Slurm for more: resources.experiment.cores in config.yaml",
     )
 
 
-def check_memory(shared: Path = Path("/dev/shm")) -> Finding:
+def check_memory(shared: Path = Path("/dev/shm")) -> Answer:
     """Judge main memory and the shared memory through which loaders hand over volumes."""
     available_gib = psutil.virtual_memory().available / GIB
     shared_mib = shutil.disk_usage(shared).total / MIB if shared.is_dir() else 0
     found = f"{available_gib:.0f} GiB free, {shared_mib:.0f} MiB of it may be shared"
     if shared_mib >= WANTED_SHARED_MIB:
-        return Finding(subject="memory", state="good", found=found)
-    return Finding(
-        subject="memory",
-        state="notice",
-        found=found,
-        cure="loader workers may die: give /dev/shm 1 GiB and more (Docker: --ipc=host)",
-    )
+        return Answer("good", found)
+    return Answer("notice", found, "loader workers may die: give /dev/shm 1 GiB and more (Docker: --ipc=host)")

@@ -119,7 +119,6 @@ def run_launch(launch: Launch, program: Sequence[str]) -> list[Path]:
 
 
 def _first_host(node_list: str) -> str:
-    """Return the first host of Slurm's compressed list."""
     shown = subprocess.run(["scontrol", "show", "hostnames", node_list], capture_output=True, text=True, check=True)
     return shown.stdout.split()[0]
 

@@ -63,7 +63,6 @@ def describe_between(before: Counters, after: Counters) -> MachineLoad:
 
 
 def read_load() -> float | None:
-    """Return the machine's load average over the last minute; None where the system has none."""
     try:
         return os.getloadavg()[0]
     except OSError:
@@ -115,12 +114,10 @@ def watching_machine(name_on_gpu: Callable[[], Iterable[str]] | None = None) -> 
 
 
 def is_of_ours(process: int) -> bool:
-    """Return whether a process is this one or below it."""
     return process == os.getpid() or process in find_descendants(os.getpid())
 
 
 def _list_cores() -> set[int]:
-    """Return the cores that this process may use."""
     try:
         return os.sched_getaffinity(0)
     except AttributeError:  # not Linux

@@ -24,8 +24,6 @@ _PATIENCE_S = 30 * 24 * 3600
 
 @dataclass(frozen=True)
 class Node:
-    """One of the nodes that an experiment is on."""
-
     number: int = 0
     count: int = 1
     head: str = "localhost"  # name or address of the first one
@@ -82,7 +80,6 @@ class _Board(socketserver.ThreadingTCPServer):
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def add(self, run: int) -> None:
-        """Announce a run."""
         with self.changed:
             self.runs.append(run)
             self.changed.notify_all()

@@ -4,11 +4,11 @@ import os
 import subprocess
 from pathlib import Path
 
+from speedproof.cluster.check_answer import Answer
 from speedproof.config.profiling import Profiling
 from speedproof.profilers.nsys import Capabilities, read_capabilities
 from speedproof.profilers.nsys_switches import GPU_METRICS, refused
 from speedproof.profilers.selection import prove_nsys
-from speedproof.results.diagnosis import Finding
 from speedproof.util.errors import ProfilingError
 
 # Up to here the kernel lets a user's nsys sample its own processes.
@@ -16,46 +16,40 @@ SAMPLING_LEVEL = 2
 _ANSWER_LIMIT_S = 30
 
 
-def check_profiler(profiling: Profiling) -> Finding:
+def check_profiler(profiling: Profiling) -> Answer:
     """Trace a small Python program with an NVTX range and find that range in the export."""
-    subject = "profiler"
     if profiling.backend == "kineto":
         found = "kineto (torch.profiler), since profiling.backend says so"
-        return Finding(subject=subject, state="notice", found=found, cure="set profiling.backend to auto for nsys' traces")
+        return Answer("notice", found, "set profiling.backend to auto for nsys' traces")
     try:
         nsys = prove_nsys(profiling.nsys)
     except ProfilingError as error:
-        return Finding(
-            subject=subject,
-            state="problem" if profiling.backend == "nsys" else "notice",
-            found=f"{error}; {'nothing' if profiling.backend == 'nsys' else 'kineto (torch.profiler)'} is used instead",
-            cure="run in the container, which has nsys, or `module load` Nsight Systems, or set profiling.nsys to its path",
+        return Answer(
+            "problem" if profiling.backend == "nsys" else "notice",
+            f"{error}; {'nothing' if profiling.backend == 'nsys' else 'kineto (torch.profiler)'} is used instead",
+            "run in the container, which has nsys, or `module load` Nsight Systems, or set profiling.nsys to its path",
         )
-    return Finding(
-        subject=subject, state="good", found=f"nsys {nsys.version}: an NVTX range of this Python arrives in its trace"
-    )
+    return Answer("good", f"nsys {nsys.version}: an NVTX range of this Python arrives in its trace")
 
 
-def check_sampling(profiling: Profiling, level_file: Path = Path("/proc/sys/kernel/perf_event_paranoid")) -> Finding:
+def check_sampling(profiling: Profiling, level_file: Path = Path("/proc/sys/kernel/perf_event_paranoid")) -> Answer:
     """Say whether the kernel lets nsys sample processors; traces do without, unless profiling.cpu_samples asks for it."""
-    subject = "CPU sampling"
     level = int(level_file.read_text(encoding="utf-8")) if level_file.exists() else None
     if level is not None and (level <= SAMPLING_LEVEL or os.geteuid() == 0):
-        return Finding(subject=subject, state="good", found=f"allowed (perf_event_paranoid {level})")
+        return Answer("good", f"allowed (perf_event_paranoid {level})")
     asked = profiling.cpu_samples
-    return Finding(
-        subject=subject,
-        state="problem" if asked else "absent",
-        found=f"not allowed (perf_event_paranoid {'unknown' if level is None else level}); "
+    return Answer(
+        "problem" if asked else "absent",
+        f"not allowed (perf_event_paranoid {'unknown' if level is None else level}); "
         + ("profiling.cpu_samples asks for it" if asked else "traces do without"),
-        cure=f"for call stacks, ask for `sysctl kernel.perf_event_paranoid={SAMPLING_LEVEL}`"
+        f"for call stacks, ask for `sysctl kernel.perf_event_paranoid={SAMPLING_LEVEL}`"
         + (", or set profiling.cpu_samples to false" if asked else ""),
     )
 
 
-def check_gpu_metrics(profiling: Profiling) -> Finding:
+def check_gpu_metrics(profiling: Profiling) -> Answer:
     """Ask nsys whether it may sample the GPU's counters here; a problem where profiling.gpu_metrics_per_s asks for it."""
-    subject, asked = "GPU metrics", profiling.gpu_metrics_per_s is not None
+    asked = profiling.gpu_metrics_per_s is not None
     try:
         nsys = read_capabilities(profiling.nsys)
         switch = next((name for name in GPU_METRICS if name in nsys.switches), None)
@@ -63,13 +57,12 @@ def check_gpu_metrics(profiling: Profiling) -> Finding:
     except ProfilingError as error:
         reason = str(error)
     if reason is None:
-        return Finding(subject=subject, state="good", found="nsys may sample SMs, tensor cores and memory (gpu_metrics_per_s)")
+        return Answer("good", "nsys may sample SMs, tensor cores and memory (gpu_metrics_per_s)")
     cure = "traces need none; for them, ask the cluster to load the driver with NVreg_RestrictProfilingToAdminUsers=0"
-    return Finding(
-        subject=subject,
-        state="problem" if asked else "absent",
-        found=f"nsys samples none: {reason}",
-        cure="set profiling.gpu_metrics_per_s to null, or run as one who may read counters" if asked else cure,
+    return Answer(
+        "problem" if asked else "absent",
+        f"nsys samples none: {reason}",
+        "set profiling.gpu_metrics_per_s to null, or run as one who may read counters" if asked else cure,
     )
 
 
@@ -81,19 +74,18 @@ def _ask_for_metrics(nsys: Capabilities, switch: str) -> str | None:
     return refused(ended.stdout + ended.stderr)
 
 
-def check_environment(program: str) -> Finding:
+def check_environment(program: str) -> Answer:
     """Repeat what `nsys status -e` finds wrong with this machine."""
-    subject = "nsys status"
     try:
         said = subprocess.run([program, "status", "-e"], capture_output=True, text=True, errors="replace", timeout=10).stdout
     except (OSError, subprocess.TimeoutExpired):
         found = f"{program} does not answer"
-        return Finding(subject=subject, state="absent", found=found, cure="see the finding on the profiler")
+        return Answer("absent", found, "see the finding on the profiler")
     failed = failed_checks(said)
     if failed:
         cure = "traces of CUDA and NVTX do without; for CPU sampling see `nsys status -e`"
-        return Finding(subject=subject, state="absent", found="; ".join(failed), cure=cure)
-    return Finding(subject=subject, state="good", found="all checks pass")
+        return Answer("absent", "; ".join(failed), cure)
+    return Answer("good", "all checks pass")
 
 
 def failed_checks(said: str) -> list[str]:

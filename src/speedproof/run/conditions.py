@@ -84,7 +84,6 @@ def digest_host() -> str | None:
 
 
 def name_processor() -> str:
-    """Return what the system calls its processor."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()

@@ -47,12 +47,10 @@ class MarkedEpoch:
 
     @property
     def validation_s(self) -> float | None:
-        """Return how long it validated; None where it did not."""
         return None if self.validates_s is None or self.ends_s is None else self.ends_s - self.validates_s
 
     @property
     def total_s(self) -> float:
-        """Return how long it trained and validated."""
         return self.train_s + (self.validation_s or 0.0)
 
 

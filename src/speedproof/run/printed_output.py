@@ -114,7 +114,6 @@ class PrintedOutput:
     """Keeps what a program prints in a file without a name; memory holds a buffer of it."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep it on the disk of `folder`."""
         self._file = tempfile.TemporaryFile(dir=folder, buffering=_BUFFER)  # noqa: SIM115 (closed when it is read)
         self._size, self._lost = 0, ""
 

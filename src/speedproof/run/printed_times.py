@@ -158,6 +158,5 @@ def _check_single(number: str, rest: str, end: int, unit: TimeUnit | None, rate:
 
 
 def _half_unit(number: re.Match[str]) -> float:
-    """Return half a unit of a number's last digit."""
     decimals = number["decimals"] or number["bare"] or ""
     return float(f"5e{int(number['exponent'] or 0) - len(decimals) - 1}")

@@ -36,7 +36,6 @@ _ONLY_IF_SET = {"JAX_COMPILATION_CACHE_DIR"}  # without the variable there is no
 
 
 def is_private(variant: Variant) -> bool:
-    """Return whether a variant's runs have private folders."""
     return variant.caches in ("warm", "cold")
 
 
@@ -76,7 +75,6 @@ def private_variables(variant: Variant, work: Path, environ: Mapping[str, str]) 
 
 
 def list_private_folders(variant: Variant, work: Path) -> list[Path]:
-    """Return the private folders of a run besides the one that it works in."""
     return [work.with_name(_TEMPORARY), work.with_name(_CACHES)] if is_private(variant) else []
 
 
@@ -86,7 +84,6 @@ def overlays_folder(work: Path) -> Path:
 
 
 def list_replaced(environ: Mapping[str, str]) -> list[str]:
-    """Return the variables of the caller that private folders replace."""
     return sorted(name for name in environ if name == "TMPDIR" or name in CACHE_VARIABLES)
 
 

@@ -103,7 +103,6 @@ def _explain_end(folder: Path, status: int) -> str:
 
 
 def last_words(log_file: Path) -> str:
-    """Return the last line of a log that holds anything; of no line an empty text."""
     lines = [line for line in read_end(log_file).splitlines() if line.strip()]
     return lines[-1].strip()[:300] if lines else ""
 

@@ -76,7 +76,6 @@ class ProgramRun:
 
     @property
     def variant(self) -> Variant:
-        """Return whose program it is."""
         return self.config.completed_variants[self.request.variant]
 
     @property
@@ -250,7 +249,6 @@ def _list_epoch_ends(marks: Marks, reading: Reading) -> list[int]:
 
 
 def describe_left(processes: int) -> str:
-    """Return that a program left processes behind."""
     return f"it left {processes} of its processes running, which were ended"
 
 

@@ -11,8 +11,8 @@ import pandas as pd
 
 from speedproof.config.model import Config
 from speedproof.profilers.formats import find_run_tracer
-from speedproof.results.experiment import PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun
-from speedproof.results.files import read_record, sha256_of
+from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Experiment, Plan, PlannedRun
+from speedproof.results.files import read_record, sha256_of, write_sealed
 from speedproof.results.quality import Quality
 from speedproof.results.ranks import process_folders
 from speedproof.results.run_record import (
@@ -70,6 +70,26 @@ def remove_runs_of_another_order(folder: Path, plan: Plan) -> None:
     timed, now = ([run for run in order if run.mode == "timed"] for order in (before, plan.order))
     if any(one != other for one, other in zip(timed, now, strict=False)):
         shutil.rmtree(folder / RUNS_FOLDER, ignore_errors=True)
+
+
+def finish_experiment(folder: Path, config: Config, plan: Plan, done: Mapping[str, PlannedRun], **found: Any) -> Experiment:
+    """Write `experiment.json` of the runs that are `done`, with what else was found of them, and return it."""
+    experiment = Experiment(
+        experiment=plan.experiment,
+        variants=config.measurement.variants,
+        pairs=config.measurement.pairs,
+        ablation=plan.ablation,
+        quality=plan.quality,
+        equivalence_margin=plan.equivalence_margin,
+        comparisons=plan.comparisons,
+        trust_reported=config.measurement.trust_reported,
+        design=plan.design,
+        order=list(done.values()),
+        runs=list(done),
+        **found,
+    )
+    write_sealed(folder / EXPERIMENT_FILE, experiment)
+    return experiment
 
 
 def digest_tables(folder: Path, runs: Iterable[str], known: Mapping[Path, str] = MappingProxyType({})) -> dict[str, str]:

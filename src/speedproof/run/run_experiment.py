@@ -24,7 +24,7 @@ from speedproof.profilers.selection import Selection, select_backend
 from speedproof.results.checkpoint import find_checkpoint, read_checkpoint
 from speedproof.results.dataset import Dataset
 from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Experiment, Plan, PlannedRun
-from speedproof.results.files import digest_of, read_record, write_json, write_sealed
+from speedproof.results.files import digest_of, read_record, write_json
 from speedproof.results.folder import check_one_layout
 from speedproof.results.ranks import process_folders, rank_folder
 from speedproof.results.run_record import Backend, Conditions, Run
@@ -37,7 +37,13 @@ from speedproof.run.plan import plan_experiment
 from speedproof.run.process import run_here, run_process, stoppable
 from speedproof.run.program import ProgramRun, Request, run_program
 from speedproof.run.program_variables import passed_variables
-from speedproof.run.resume import digest_tables, expected_fingerprint, read_whole_run, remove_runs_of_another_order
+from speedproof.run.resume import (
+    digest_tables,
+    expected_fingerprint,
+    finish_experiment,
+    read_whole_run,
+    remove_runs_of_another_order,
+)
 from speedproof.run.scratch import take_place, writing_apart
 from speedproof.run.stopping import RunValue, Watch
 from speedproof.run.tampering import Manifest
@@ -75,7 +81,6 @@ class Job:
 
     @cached_property
     def workload(self) -> Workload:
-        """Return whose variants are measured."""
         return self.declared or find_workload(self.config.case)
 
     @property
@@ -147,71 +152,84 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
         ProfilingError: a run could not be traced.
         TamperedError: a run changed what runs are copied from, or the files of another run.
     """
-    observer = observer or Observer()
     plan = plan_experiment(job.config, job.experiment)
     (job.folder / EXPERIMENT_FILE).unlink(missing_ok=True)
     remove_runs_of_another_order(job.folder, plan)
     write_json(job.folder / PLAN_FILE, plan)
     profiler = _choose_profiler(job, plan)
-    names = plan.folders()
-    _remove_other_runs(job.folder / RUNS_FOLDER, names)
+    _remove_other_runs(job.folder / RUNS_FOLDER, plan.folders())
     prepared = fill_prepared_folders(job.config, job.workload, job.config_files, job.dataset_file, job.folder)
     for filled in prepared:
         log.info("%s: %d volumes prepared in %.1f s, before its runs", filled.variant, filled.volumes, filled.seconds)
-    done: dict[str, PlannedRun] = {}
-    kept = []
-    watch = Watch(job.config.measurement)
-    manifest = Manifest(_list_fixed_files(job))
+    attempt = _Attempt(job, plan, conditions, profiler, observer or Observer())
     for number, (name, planned) in enumerate(plan.runs().items(), start=1):
-        if planned.mode == "timed" and watch.stopped:
-            continue
-        done[name] = planned
-        folder = job.folder / RUNS_FOLDER / name
-        selection = None if planned.mode == "timed" else profiler
+        if planned.mode != "timed" or not attempt.watch.stopped:
+            attempt.take(number, job.folder / RUNS_FOLDER / name, planned)
+    _remove_other_runs(job.folder / RUNS_FOLDER, list(attempt.done))  # of an attempt that was to go on for longer
+    return finish_experiment(
+        job.folder,
+        job.config,
+        plan,
+        attempt.done,
+        stopped=attempt.watch.stopped,
+        prepared=prepared,
+        kept=attempt.kept,
+        conditions=conditions,
+        digests=digest_tables(job.folder, attempt.done, attempt.list_digests()),
+    )
+
+
+class _Attempt:
+    """One attempt at an experiment: what it ran or kept so far, and what watches it."""
+
+    def __init__(self, job: Job, plan: Plan, conditions: Conditions, profiler: Selection | None, observer: Observer) -> None:
+        self._job, self._plan, self._conditions, self._profiler, self._observer = job, plan, conditions, profiler, observer
+        self._manifest = Manifest(_list_fixed_files(job))
+        self.watch = Watch(job.config.measurement)
+        self.done: dict[str, PlannedRun] = {}
+        self.kept: list[str] = []
+
+    def list_digests(self) -> dict[Path, str]:
+        """Return the SHA-256 of the runs' files that were read whole when each run ended."""
+        folders = [self._job.folder / RUNS_FOLDER / name for name in self.done]
+        return {path: digest for folder in folders for path, digest in self._manifest.list_digests(folder).items()}
+
+    def take(self, number: int, folder: Path, planned: PlannedRun) -> None:
+        """Keep a run if it is whole, else do it; tell who watches."""
+        job, plan = self._job, self._plan
+        self.done[folder.name] = planned
+        selection = None if planned.mode == "timed" else self._profiler
         tracer: Backend = selection.backend if selection else "none"
-        fingerprint = expected_fingerprint(job.config, planned, tracer, conditions)
-        variant = job.config.completed_variants[planned.variant]
-        if variant.nodes == 1 and (whole := read_whole_run(folder, fingerprint, plan.quality)):
-            kept.append(name)
-            log.info("run %d of %d, %s: kept", number, len(names), name)
-            manifest.add(folder)
-            observer.end_run(_tell(watch, planned, folder, whole.run, whole.run.process_s, whole.epochs))
-            continue
+        fingerprint = expected_fingerprint(job.config, planned, tracer, self._conditions)
+        one_node = job.config.completed_variants[planned.variant].nodes == 1
+        if one_node and (whole := read_whole_run(folder, fingerprint, plan.quality)):
+            self.kept.append(folder.name)
+            log.info("run %d of %d, %s: kept", number, len(plan.order), folder.name)
+            self._end(folder, planned, whole.run, whole.run.process_s, whole.epochs)
+            return
         kept_as = _find_checkpoint(job.config, planned, folder, fingerprint)
         if not (kept_as and kept_as.at_s):
             shutil.rmtree(folder, ignore_errors=True)
-        observer.begin_run(planned)
+        self._observer.begin_run(planned)
         begun_s = time.monotonic()
-        _check_unchanged(manifest, folder, f"before {name} began")
+        _check_unchanged(self._manifest, folder, f"before {folder.name} began")
         run = _do_run_again_if_lost(job, number, planned, selection, folder, kept_as)
-        _check_unchanged(manifest, folder, f"while {name} ran")
-        manifest.add(folder)
+        _check_unchanged(self._manifest, folder, f"while {folder.name} ran")
         best = "not validated" if run.best_quality is None else f"best {plan.quality.title} {run.best_quality:.4g}"
         breaks = "".join(f", continued from epoch {part.first_epoch} ({part.reason})" for part in run.continued)
-        log.info("run %d of %d, %s: %.1f s, %s%s", number, len(names), name, run.process_s, best, breaks)
-        observer.end_run(_tell(watch, planned, folder, run, time.monotonic() - begun_s))
-    _remove_other_runs(job.folder / RUNS_FOLDER, list(done))  # of an attempt that was to go on for longer
-    known = {path: digest for name in done for path, digest in manifest.list_digests(job.folder / RUNS_FOLDER / name).items()}
-    experiment = Experiment(
-        experiment=job.experiment,
-        variants=job.config.measurement.variants,
-        pairs=job.config.measurement.pairs,
-        ablation=plan.ablation,
-        quality=plan.quality,
-        equivalence_margin=plan.equivalence_margin,
-        comparisons=plan.comparisons,
-        trust_reported=job.config.measurement.trust_reported,
-        design=plan.design,
-        order=list(done.values()),
-        runs=list(done),
-        stopped=watch.stopped,
-        prepared=prepared,
-        kept=kept,
-        conditions=conditions,
-        digests=digest_tables(job.folder, done, known),
-    )
-    write_sealed(job.folder / EXPERIMENT_FILE, experiment)
-    return experiment
+        log.info("run %d of %d, %s: %.1f s, %s%s", number, len(plan.order), folder.name, run.process_s, best, breaks)
+        self._end(folder, planned, run, time.monotonic() - begun_s)
+
+    def _end(self, folder: Path, planned: PlannedRun, run: Run, lasted_s: float, kept: pd.DataFrame | None = None) -> None:
+        """Record the files of a run that is whole, and tell who watches; `kept` are the epochs of one that was kept."""
+        self._manifest.add(folder)
+        compared = None
+        if planned.mode == "timed":
+            compared = read_compared(folder, run, self.watch.metric, kept)
+            self.watch.add(planned, RunValue(compared.cost, compared.resolution, run.best_quality), lasted_s)
+            if stopped := self.watch.stopped:
+                log.info("%s after %d of %d rounds", STOPPING_RULES[stopped.reason].log, stopped.rounds, stopped.most)
+        self._observer.end_run(EndedRun(folder.name, planned, run, compared, kept is not None))
 
 
 def _list_fixed_files(job: Job) -> list[Path]:
@@ -232,19 +250,6 @@ def _check_unchanged(manifest: Manifest, folder: Path, when: str) -> None:
         for spoilt in {folder, *(path for path in error.changed if path.parent == folder.parent)}:
             shutil.rmtree(spoilt, ignore_errors=True)
         raise
-
-
-def _tell(
-    watch: Watch, planned: PlannedRun, folder: Path, run: Run, lasted_s: float, kept: pd.DataFrame | None = None
-) -> EndedRun:
-    """Tell what watches the timed rounds of one more run, and return it; `kept` are the epochs of one that was kept."""
-    if planned.mode != "timed":
-        return EndedRun(folder.name, planned, run, None, kept is not None)
-    compared = read_compared(folder, run, watch.metric, kept)
-    watch.add(planned, RunValue(compared.cost, compared.resolution, run.best_quality), lasted_s)
-    if watch.stopped:
-        log.info("%s after %d of %d rounds", STOPPING_RULES[watch.stopped.reason].log, watch.stopped.rounds, watch.stopped.most)
-    return EndedRun(folder.name, planned, run, compared, kept is not None)
 
 
 def digest_code(workload: Workload) -> str:
@@ -310,7 +315,6 @@ def train_command(
 
 
 def _choose_profiler(job: Job, plan: Plan) -> Selection | None:
-    """Return what traces the profiled runs of a plan; None where it has none."""
     if all(planned.mode == "timed" for planned in plan.order):
         return None
     selection = select_backend(job.config.profiling, job.workload.is_of_commands)

@@ -30,7 +30,6 @@ class Manifest:
     """
 
     def __init__(self, paths: Iterable[Path] = ()) -> None:
-        """Record these files and folders."""
         self._files: dict[Path, dict[str, _Recorded]] = {}
         for path in paths:
             self.add(path)

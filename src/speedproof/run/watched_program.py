@@ -70,12 +70,10 @@ class RunEnd:
 
     @property
     def completed(self) -> bool:
-        """Return whether it ended well."""
         return self.outcome == "completed"
 
 
 def stopped_by(error: StoppedError) -> RunEnd:
-    """Return the end of a run that a signal stopped."""
     return RunEnd("stopped", f"received {error}", str(error))
 
 
@@ -93,12 +91,10 @@ class Watched:
 
     @property
     def process_s(self) -> float:
-        """Return how long it took, from its launch to its end."""
         return self.life.ended_s - self.life.began_s
 
     @property
     def all_changed(self) -> list[str]:
-        """Return the files that it changed where later runs see them."""
         return [*self.changed, *self.outside.files]
 
 

@@ -90,7 +90,6 @@ class TamperedError(RecordError):
     """A program changed what its outcome rests on: sources, or the files of runs that ended."""
 
     def __init__(self, text: object = "", changed: Iterable[Path] = ()) -> None:
-        """Take the line, and what was to stay as it was and did not."""
         super().__init__(text)
         self.changed = list(changed)
 

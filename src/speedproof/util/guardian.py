@@ -205,7 +205,6 @@ def list_processes(system: str | os.PathLike[str] = "/proc") -> dict[int, int]:
 
 
 def end_as(status: int) -> None:
-    """End by the signal or with the exit code of a status."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

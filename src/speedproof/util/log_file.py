@@ -14,7 +14,6 @@ class LogFormatter(logging.Formatter):
     """What is said, without commands to a terminal in the names that it holds."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a record's text."""
         return printable(super().format(record), keep="\n")
 
 

@@ -77,7 +77,6 @@ def format_count(number: int, noun: str) -> str:
 
 
 def format_printed(digits: str, unit: Unit = "") -> str:
-    """Write digits as their source prints them, and their unit."""
     return f"{digits}{_suffix(unit)}"
 
 

@@ -15,7 +15,6 @@ class Patience:
     """Answers each stop signal while an ending goes on: the first ones by a word each, those after them by ending at once."""
 
     def __init__(self, answers: Sequence[str], say: Callable[[str], None]) -> None:
-        """Take the words for the first signals, and what says them."""
         self._answers, self._say = iter(answers), say
 
     def answer(self) -> None:

@@ -41,7 +41,6 @@ WORKFLOW_STEPS: dict[str, list[str]] = {
 
 
 def source_files(step: str) -> list[Path]:
-    """Return the files of a step, sorted."""
     return _list_files(PACKAGE, WORKFLOW_STEPS[step])
 
 

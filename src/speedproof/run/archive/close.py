@@ -17,11 +17,11 @@ from speedproof.results.experiment import (
     PreparedFolder,
     Stopped,
 )
-from speedproof.results.files import read_record, write_sealed
+from speedproof.results.files import read_record
 from speedproof.results.ranks import process_folders
 from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, LOG_FILE, Run, read_run
 from speedproof.run.plan import plan_experiment
-from speedproof.run.resume import digest_tables, expected_fingerprint, read_whole_run
+from speedproof.run.resume import digest_tables, expected_fingerprint, finish_experiment, read_whole_run
 from speedproof.stats.comparability import differing_conditions
 from speedproof.util.errors import RecordError
 
@@ -54,19 +54,12 @@ def close_experiment(folder: Path, config: Config) -> Experiment:
     _check_comparable(folder, whole)
     _check_pairs(folder, config, order)
     ran = {run.variant for run in order}
-    experiment = Experiment(
-        experiment=plan.experiment,
-        variants=config.measurement.variants,
-        pairs=config.measurement.pairs,
-        ablation=plan.ablation,
-        quality=plan.quality,
-        equivalence_margin=plan.equivalence_margin,
-        comparisons=plan.comparisons,
-        trust_reported=config.measurement.trust_reported,
+    return finish_experiment(
+        folder,
+        config,
+        plan,
+        {name: planned[name] for name in whole},
         stopped=_describe_stop(plan, order),
-        design=plan.design,
-        order=order,
-        runs=list(whole),
         prepared=[
             read_record(folder / PREPARED_FOLDER / name / PREPARED_FILE, PreparedFolder)
             for name in config.prepared_folders()
@@ -77,8 +70,6 @@ def close_experiment(folder: Path, config: Config) -> Experiment:
         conditions=next(iter(whole.values())).conditions,
         digests=digest_tables(folder, whole),
     )
-    write_sealed(folder / EXPERIMENT_FILE, experiment)
-    return experiment
 
 
 def _read_whole(config: Config, planned: PlannedRun, folder: Path) -> Run | None:

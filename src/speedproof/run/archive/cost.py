@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from pathlib import Path
 from statistics import median
 from typing import TypeVar, get_args
@@ -16,7 +16,15 @@ import pandas as pd
 
 from speedproof.config.model import Completed, Config
 from speedproof.results.evidence_archive import EXPERIMENTS_FOLDER, OLD_EXPERIMENTS_FOLDER, find_files, is_there, size_below
-from speedproof.results.experiment import RUNS_FOLDER, Experiment, check_files, experiment_file, is_control, read_experiment
+from speedproof.results.experiment import (
+    RUNS_FOLDER,
+    Experiment,
+    PlannedRun,
+    check_files,
+    experiment_file,
+    is_control,
+    read_experiment,
+)
 from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Mode, Run, read_epochs, read_run
 from speedproof.run.plan import plan_experiment
 from speedproof.stats.power import DIFFERENCES, Noise, count_rounds, pool_noise
@@ -86,25 +94,23 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
     """
     past = [run for folder in folders for run in _find_past_runs(folder, config)]
     stand_ins = {name: _find_stand_in(config, name, past) for name in config.measurement.all_variants()}
-    plans = {experiment: plan_experiment(config, experiment).order for experiment in config.experiments()}
     costs = _estimate_runs(config, past, stand_ins)
-    expected = {name: [(run, costs[run.variant, run.mode]) for run in order] for name, order in plans.items()}
-    first = next(iter(expected.values()))
-    round_min = sum(one.gpu_min for run, one in first if (run.mode, run.round) == ("timed", 0))
+    plans = {experiment: plan_experiment(config, experiment).order for experiment in config.experiments()}
+    expected = {name: [costs[run.variant, run.mode] for run in order] for name, order in plans.items()}
     used = [one for one in past if one.run.variant in stand_ins.values()]
     made = config.completed or Completed(variants={})
     return Cost(
-        experiments_min={name: sum((one.gpu_min for _, one in runs), 0.0) for name, runs in expected.items()},
+        experiments_min={name: sum((one.gpu_min for one in runs), 0.0) for name, runs in expected.items()},
         unknown=[name for name, other in stand_ins.items() if other is None],
         guessed={name: other for name, other in stand_ins.items() if other not in (None, name)},
         devices=sorted({one.run.conditions.device_name() for one in used}),
         data=sorted({one.run.conditions.dataset_name for one in used} - {""}),
         past_runs=len(used),
         data_mib=made.data_mib,
-        runs_mib=sum(one.bytes for runs in expected.values() for _, one in runs) / MIB,
+        runs_mib=sum(one.bytes for one in chain(*expected.values())) / MIB,
         download_mib=made.download_mib,
         until_decided=config.measurement.until is not None,
-        powers=tuple(_find_powers(config, past, round_min)) if config.measurement.rounds else (),
+        powers=tuple(_find_powers(config, past, _cost_round(plans, costs))) if config.measurement.rounds else (),
     )
 
 
@@ -134,8 +140,13 @@ def _estimate_runs(
     return found
 
 
+def _cost_round(plans: Mapping[str, Sequence[PlannedRun]], costs: Mapping[tuple[str, Mode], _RunCost]) -> float:
+    """Return how many minutes the first timed round of the first experiment is expected to take."""
+    order = next(iter(plans.values()))
+    return sum(costs[run.variant, run.mode].gpu_min for run in order if (run.mode, run.round) == ("timed", 0))
+
+
 def describe_cost(cost: Cost) -> list[str]:
-    """Return the cost in sentences."""
     total_min, longest_min = sum(cost.experiments_min.values()), max(cost.experiments_min.values())
     sentences = []
     if cost.past_runs:

@@ -20,11 +20,8 @@ def resolve_command(command: str, source: Path, path: str, contained: bool = Fal
     are named in full.
     """
     first, *words = shlex.split(command)
-    shell = _SHELLS.intersection(words) or any(word.endswith(";") or _REDIRECTION.fullmatch(word) for word in (first, *words))
-    if first in _BUILTINS or shell:
-        return command, [f"no shell reads {command!r:.80}; write sh -c {shlex.quote(command)}"]
-    if _ASSIGNMENT.match(first):
-        return command, [f"no shell reads {command!r:.80}; write env {command}"]
+    if needed := _name_needed_shell(command, first, words):
+        return command, [f"no shell reads {command!r:.80}; write {needed}"]
     if contained and os.sep not in first:
         return command, _list_missing_scripts(command, words, source)
     if contained and os.path.isabs(first):  # noqa: PTH117
@@ -39,6 +36,14 @@ def resolve_command(command: str, source: Path, path: str, contained: bool = Fal
         str((source / word).resolve()) if word.startswith("../") and (source / word).exists() else word for word in words
     ]
     return shlex.join([found, *outside]), _list_missing_scripts(command, words, source)
+
+
+def _name_needed_shell(command: str, first: str, words: list[str]) -> str:
+    """Return how to write a command that only a shell understands; nothing of any other."""
+    shell = _SHELLS.intersection(words) or any(word.endswith(";") or _REDIRECTION.fullmatch(word) for word in (first, *words))
+    if first in _BUILTINS or shell:
+        return f"sh -c {shlex.quote(command)}"
+    return f"env {command}" if _ASSIGNMENT.match(first) else ""
 
 
 def _explain_program(first: str, program: str | Path | None, command: str, source: Path) -> str:

@@ -41,7 +41,6 @@ class LocalExecutor:
     """Warms up and measures in this process."""
 
     def __init__(self, out: Path, request: ProofRequest, status: Status) -> None:
-        """Take the proof's folder, what is asked, and what prints how it goes on."""
         self._out, self._request, self._status = out, request, status
         self._quiet = QuietWait(request.wait_for_quiet_min, request.device, request.gpus, status)
         self._waiting = wait_aloud(status) if request.wait else None

@@ -109,7 +109,6 @@ def _counts(name: str, one: WarmUpFiles, own: Collection[str]) -> bool:
 
 
 def read_access(name: str) -> int | None:
-    """Return when a file was last read, in ns; None if it is gone."""
     try:
         return Path(name).stat().st_atime_ns
     except OSError:

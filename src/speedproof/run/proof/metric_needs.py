@@ -56,7 +56,6 @@ def check_epochs(request: "ProofRequest", epochs: Mapping[str, int]) -> None:
 
 
 def name_gpu_need(request: "ProofRequest") -> str:
-    """Return the option by which a request needs a GPU; nothing if it needs none."""
     if request.device == "cuda":
         return "--device cuda"
     return f"--metric {request.metric}" if request.metric and "cpu" not in METRICS[request.metric].devices else ""

@@ -58,7 +58,6 @@ class QuietWait:
     def __init__(
         self, minutes: float | None, device: str, gpus: int, status: Status, sleep: Callable[[float], None] = time.sleep
     ) -> None:
-        """Take the minutes, the devices that are measured, what prints that it waits, and what sleeps."""
         self._left_s, self._status, self._sleep = 60 * (minutes or 0.0), status, sleep
         self._minutes, self._gpus = minutes, gpus if device != "cpu" and list_gpu_uuids() else 0
 
@@ -96,7 +95,6 @@ class QuietRounds(Observer):
     """Waits before each round until the machine is quiet; tells another observer of all runs."""
 
     def __init__(self, quiet: QuietWait, told: Observer) -> None:
-        """Take what waits, and whom to tell."""
         self._quiet, self._told, self._round = quiet, told, -1
 
     def begin_run(self, planned: PlannedRun) -> None:
@@ -107,5 +105,4 @@ class QuietRounds(Observer):
         self._told.begin_run(planned)
 
     def end_run(self, ended: EndedRun) -> None:
-        """Tell of it."""
         self._told.end_run(ended)

@@ -42,7 +42,7 @@ from speedproof.run.read_marks import read_marks
 from speedproof.run.read_progress import read_progress
 from speedproof.run.run_experiment import list_variables
 from speedproof.run.tampering import Manifest
-from speedproof.run.watched_program import Task, Watched, list_own_places, watch_program
+from speedproof.run.watched_program import RunEnd, Task, Watched, list_own_places, watch_program
 from speedproof.run.working_folder import list_fixed, working_folder
 from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import RecordError, SpeedproofError, TrainingError
@@ -57,8 +57,6 @@ _LONGER = 1.1  # than its warm-up is a run that is repeated: no check finds faul
 
 @dataclass(frozen=True)
 class WarmUp:
-    """What the warm-up of all variants found."""
-
     reading: Reading
     epochs: dict[str, int]  # of each variant
     units: dict[str, list[str]]  # in which each variant prints its epochs' times, if it does
@@ -71,7 +69,6 @@ class WarmUp:
     unwatched: list[str]  # folders that are too large to be watched whole for what runs change
 
     def as_plain(self) -> dict[str, Any]:
-        """Return it as plain values."""
         observed = {name: one.model_dump(mode="json") for name, one in self.observed.items()}
         return {**vars(self), "reading": self.reading.model_dump(mode="json"), "observed": observed}
 
@@ -93,7 +90,6 @@ class _Setting:
 @dataclass(frozen=True)
 class _Tried:
     marked: bool
-    process_s: float
     copy_s: float
     marks: Marks
     arrivals: Arrivals
@@ -101,6 +97,22 @@ class _Tried:
     observed: WarmUpObserved
     files: WarmUpFiles
     quality: float | None
+
+
+@dataclass
+class _Without:
+    """What runs of a variant without files that warm-ups created add to what is known of its own warm-up."""
+
+    runs: list[RunWithout] = field(default_factory=list)
+    not_hidden: list[str] = field(default_factory=list)
+    own_not_hidden: list[str] = field(default_factory=list)
+    spoilt: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def as_observed(self) -> dict[str, Any]:
+        """Return it as fields of what is observed of the warm-up."""
+        unhidden = {name: getattr(self, name)[:MOST_CHANGED] for name in ("not_hidden", "own_not_hidden", "spoilt")}
+        return {"without": self.runs, **unhidden}
 
 
 def warm_up(
@@ -123,30 +135,45 @@ def warm_up(
     manifest = Manifest(list_fixed(workload, config.completed_variants.values()))
     tried = _try_all(setting, manifest, begin)
     marked = all(one.marked for one in tried.values())
-    named = request.named_reading() or request.reading("marks" if marked else "process")
-    without = _run_without_left(setting, named, tried, begin)
+    reading = request.named_reading() or request.reading("marks" if marked else "process")
+    without = _run_without_left(setting, reading, tried, begin)
     manifest.check("in one more run without what warm-ups left")
     watched_s = {}
     for name in tried if request.blind else []:
         begin(f"warm-up: {name.upper()} running once more, watched")
-        watched_s[name] = _try_variant(setting, name).process_s
-    if request.profiled:
-        for name in tried:
-            begin(f"warm-up: {name.upper()} under the profiler")
-            _try_profiler(config, workload, name, out / "warm-up")
-    epochs = {name: len(one.marks.epochs) if named.source != "process" else 0 for name, one in tried.items()}
-    missing = {name: _name_missing(config.completed_variants[name]) for name in tried}
-    notes = {name: [*one.notes, *missing[name], *without[name].notes] for name, one in tried.items()}
-    copy_s = max(one.copy_s for one in tried.values())
-    units = {name: [] if one.marks.rates else sorted({time.unit for time in one.marks.times}) for name, one in tried.items()}
-    joined = {name: "; ".join(own) for name, own in notes.items() if own}
-    arrivals, process_s = ({name: getattr(one, key) for name, one in tried.items()} for key in ("arrivals", "process_s"))
-    observed = {
-        name: _name_kept(one.observed).model_copy(update={"watched_s": watched_s.get(name), **without[name].as_observed()})
-        for name, one in tried.items()
-    }
-    qualities = {name: one.quality for name, one in tried.items()}
-    return WarmUp(named, epochs, units, arrivals, process_s, joined, copy_s, observed, qualities, unwatched)
+        watched_s[name] = _try_variant(setting, name).observed.process_s
+    for name in tried if request.profiled else []:
+        begin(f"warm-up: {name.upper()} under the profiler")
+        _try_profiler(config, workload, name, setting.folder)
+    return _summarize(setting, reading, tried, without, watched_s, unwatched)
+
+
+def _summarize(
+    setting: _Setting,
+    reading: Reading,
+    tried: Mapping[str, _Tried],
+    without: Mapping[str, _Without],
+    watched_s: Mapping[str, float],
+    unwatched: list[str],
+) -> WarmUp:
+    """Return what all runs found; `watched_s` is how long those took that ran once more, since timed runs are blind."""
+    variants = setting.config.completed_variants
+    notes = {name: [*one.notes, *_name_missing(variants[name]), *without[name].notes] for name, one in tried.items()}
+    return WarmUp(
+        reading=reading,
+        epochs={name: len(one.marks.epochs) if reading.source != "process" else 0 for name, one in tried.items()},
+        units={name: [] if one.marks.rates else sorted({time.unit for time in one.marks.times}) for name, one in tried.items()},
+        arrivals={name: one.arrivals for name, one in tried.items()},
+        process_s={name: one.observed.process_s for name, one in tried.items()},
+        notes={name: "; ".join(own) for name, own in notes.items() if own},
+        copy_s=max(one.copy_s for one in tried.values()),
+        observed={
+            name: _name_kept(one.observed).model_copy(update={"watched_s": watched_s.get(name), **without[name].as_observed()})
+            for name, one in tried.items()
+        },
+        qualities={name: one.quality for name, one in tried.items()},
+        unwatched=unwatched,
+    )
 
 
 def _try_all(setting: _Setting, manifest: Manifest, begin: Callable[[str], None]) -> dict[str, _Tried]:
@@ -185,30 +212,17 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
     with tempfile.TemporaryDirectory() as run, working_folder(workload, variant) as place:
         copy_s = time.monotonic() - begun_s
         linked = LinkedFiles(variant, place if variant.place is None else Path(variant.place), workload)
-        changed_before = {path for one in before for path in (*one.linked.rewritten.values(), *one.linked.grown.values())}
-        with noting_reads(map(Path, changed_before)) as read:
+        with noting_reads(map(Path, _list_changed_before(before))) as read:
             seen, judge = _run_once(setting, variant, log_file, Path(run), place)
         files = _note_files(seen, linked, before, read)
         cached = keep_caches(variant, place)
-        if seen.end.outcome == "stopped":  # with us, and nothing is wrong with it
-            raise KeyboardInterrupt
-        if seen.end.outcome != "completed":
-            last = last_words(log_file)
-            asks = "; it asks for what is typed, and nobody is there: give it that in its words or a file"
-            why = f"{seen.end.reason}{f': {last}' if last else ''}{asks if last.startswith('EOFError') else ''}"
-            why += f"; its output: {log_file}{_name_hidden(log_file, request)}"
-            raise TrainingError(f"{variant.title}: {seen.end.outcome}: {why}")
+        _check_end(setting, variant, seen.end, log_file)
         try:
-            marked = bool(read_marks(Path(run, MARKS_FILE)).epochs)
-            if marked and request.blind and request.named_reading() is None:
-                raise RecordError("marks its epochs, which blind runs cannot; print their times (--epoch-s), or drop --blind")
-            reading = request.named_reading() or request.reading("marks" if marked else "process")
-            marks = read_progress(seen.reports, reading)
-            arrivals = judge_arrivals(marks)
-            if not (reading.cumulative or request.trust_reported):
-                check_observed_growth(marks)
-            check_total([] if marks.rates else marks.times, seen.process_s, request.gpus)
-            quality = measure_quality(judge).quality if judge is not None else _read_last_quality(marks)
+            marked, marks = _read_first(seen, request)
+            if judge is not None:
+                quality: float | None = measure_quality(judge).quality
+            else:
+                quality = _read_last_quality(marks)
         except StoppedError:
             raise KeyboardInterrupt from None
         except RecordError as error:
@@ -220,13 +234,45 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
         )
     notes = [*([describe_left(seen.life.left)] if seen.life.left else []), *describe_cut(seen.cut)]
     observed = _observe(files.changed, seen, marks, cached)
-    return _Tried(marked, seen.process_s, copy_s, marks, arrivals, notes, observed, files, quality)
+    return _Tried(marked, copy_s, marks, judge_arrivals(marks), notes, observed, files, quality)
+
+
+def _check_end(setting: _Setting, variant: Variant, end: RunEnd, log_file: Path) -> None:
+    """Raise :class:`TrainingError` if a program did not end well, with its last words and what it does not see."""
+    if end.outcome == "stopped":  # with us, and nothing is wrong with it
+        raise KeyboardInterrupt
+    if end.completed:
+        return
+    last = last_words(log_file)
+    asks = "; it asks for what is typed, and nobody is there: give it that in its words or a file"
+    why = f"{end.reason}{f': {last}' if last else ''}{asks if last.startswith('EOFError') else ''}"
+    why += f"; its output: {log_file}{_name_hidden(log_file, setting.request)}"
+    raise TrainingError(f"{variant.title}: {end.outcome}: {why}")
+
+
+def _read_first(seen: Watched, request: ProofRequest) -> tuple[bool, Marks]:
+    """Return whether a program marks its epochs, and what it reports of them; check that its printed times can be."""
+    marked = bool(read_marks(seen.reports.folder / MARKS_FILE).epochs)
+    if marked and request.blind and request.named_reading() is None:
+        raise RecordError("marks its epochs, which blind runs cannot; print their times (--epoch-s), or drop --blind")
+    reading = request.named_reading() or request.reading("marks" if marked else "process")
+    marks = read_progress(seen.reports, reading)
+    if not (reading.cumulative or request.trust_reported):
+        check_observed_growth(marks)
+    check_total([] if marks.rates else marks.times, seen.process_s, request.gpus)
+    return marked, marks
+
+
+def _list_changed_before(before: Sequence[WarmUpFiles]) -> set[str]:
+    """Return the real paths of linked files that earlier warm-ups changed."""
+    return {path for one in before for path in (*one.linked.rewritten.values(), *one.linked.grown.values())}
 
 
 def _note_files(seen: Watched, linked: LinkedFiles, before: Sequence[WarmUpFiles], read: Sequence[Path]) -> WarmUpFiles:
     """Return what a warm-up did to files, and which of those that earlier ones changed it read."""
-    noted = {path for one in before for path in (*one.linked.rewritten.values(), *one.linked.grown.values())}
-    by_us = {shorten_home(path) for path in noted}  # to note whether they are read changes their status, too
+    by_us = {
+        shorten_home(path) for path in _list_changed_before(before)
+    }  # to note whether they are read changes their status, too
     outside = [name for name in seen.outside.files if name not in by_us]
     changes = linked.compare(seen.changed, {path for one in before for path in one.linked.created})
     return WarmUpFiles(
@@ -259,22 +305,6 @@ def _run_once(
         task = Task(config, workload, variant, command, seed, taking_ranges=takes_ranges, hidden=hidden)
         judge = find_judge(config, workload, variant, place, seed, environ)
         return watch_program(task, run, place, output.fileno(), environ), judge
-
-
-@dataclass
-class _Without:
-    """What runs of a variant without files that warm-ups created add to what is known of its own warm-up."""
-
-    runs: list[RunWithout] = field(default_factory=list)
-    not_hidden: list[str] = field(default_factory=list)
-    own_not_hidden: list[str] = field(default_factory=list)
-    spoilt: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def as_observed(self) -> dict[str, Any]:
-        """Return it as fields of what is observed of the warm-up."""
-        unhidden = {name: getattr(self, name)[:MOST_CHANGED] for name in ("not_hidden", "own_not_hidden", "spoilt")}
-        return {"without": self.runs, **unhidden}
 
 
 def _run_without_left(
@@ -343,7 +373,7 @@ def _run_isolated(
         seen, _ = _run_once(setting, variant, log_file, Path(run), place, list(hidden.paths.values()))
         if seen.end.outcome == "stopped":
             raise KeyboardInterrupt
-        if seen.end.outcome != "completed":
+        if not seen.end.completed:
             return None
         try:
             marks = read_progress(seen.reports, reading)
@@ -397,7 +427,7 @@ def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -
                 convert_input(Path(scratch, REPORT_FILE), trace, config.profiling.nsys)
             analyze_trace(trace)
         except SpeedproofError as error:
-            why = error.moved(Path(scratch), Path()) if seen.end.outcome == "completed" else seen.end.reason
+            why = error.moved(Path(scratch), Path()) if seen.end.completed else seen.end.reason
             raise TrainingError(
                 f"{variant.title}: a trace of it tells nothing: {why}; leave --profiled out; its output: {log_file}"
             ) from None

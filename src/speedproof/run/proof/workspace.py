@@ -41,7 +41,6 @@ _ASK_PACKAGES = (
 
 
 def name_variants(request: ProofRequest) -> list[str]:
-    """Return a letter for each command."""
     return list(string.ascii_lowercase[: len(request.commands)])
 
 
