@@ -10,7 +10,6 @@ from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Run
 from speedproof.stats.comparability import RunPair, count_samples
 from speedproof.stats.metrics import METRICS
 from speedproof.util.numbers import format_value
-from speedproof.util.text import SPACES
 
 # Measured on two cores that other work kept busy (load 6), six pairs of one program each time: five programs of one process,
 # two threads of BLAS, a pool of two processes. The cores of two runs in a row differed by up to 2.1 times, since a busy machine
@@ -129,6 +128,6 @@ def _compare(pair: RunPair, spreads: bool) -> tuple[list[str], list[str]]:
         ([run.run.validate_every for run in pair] if spreads else [None, None], 1, "epochs", "a validation of"),
     ):
         if left is not None and right is not None and abs(left - right) > _ALIKE * max(left, right):
-            first, second = format_value(left / scale, unit), format_value(right / scale, unit).split(SPACES[0])[0]
-            differences.append(f"{first} {of} {one.title}, {second} of {other.title}")
+            second = str(right) if unit == "epochs" else format_value(right / scale)
+            differences.append(f"{format_value(left / scale, unit)} {of} {one.title}, {second} of {other.title}")
     return differences, [name for name, values in (("FLOP", flop), ("samples", samples)) if None in values]
