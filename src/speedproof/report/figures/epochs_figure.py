@@ -10,6 +10,7 @@ from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.figures.style import GREY, PALE, name_variant, new_figure, variant_colours
 from speedproof.report.scope import name_place
 from speedproof.results.comparison import Measured, NoiseFloor
+from speedproof.stats.metrics import TRAINING_EPOCH, VALIDATED_EPOCH
 from speedproof.util.numbers import format_value
 
 _BAR_HEIGHT = 0.5
@@ -28,14 +29,13 @@ def draw_epoch_times(evidence: Evidence) -> Figure:
         (variant, experiment)
         for variant in evidence.results.variants
         for name, metric, experiment in levels
-        if (name, metric) == (variant, "training_epoch_s")
+        if (name, metric) == (variant, TRAINING_EPOCH)
     ]
     colours = variant_colours(evidence.results.variants)
     figure = new_figure(1.1 + 0.75 * len(bars))
     axes = figure.subplots()
     variants = [
-        (levels[name, "training_epoch_s", experiment], levels.get((name, "validation_epoch_s", experiment)))
-        for name, experiment in bars
+        (levels[name, TRAINING_EPOCH, experiment], levels.get((name, VALIDATED_EPOCH, experiment))) for name, experiment in bars
     ]
     for row, ((variant, _), (training, whole)) in enumerate(zip(bars, variants, strict=True)):
         _draw_variant(axes, row, colours[variant], training, whole)
@@ -45,7 +45,7 @@ def draw_epoch_times(evidence: Evidence) -> Figure:
             axes, bars.index((noise.variant, noise.experiment)), noise, levels[noise.variant, noise.metric, noise.experiment]
         )
         for noise in evidence.comparison.noise_floor
-        if noise.metric == "training_epoch_s" and (noise.variant, noise.experiment) in bars
+        if noise.metric == TRAINING_EPOCH and (noise.variant, noise.experiment) in bars
     ]
     keys = list({key.get_label(): key for key in keys}.values())
     titles = [name_place(name_variant(training.title), training, evidence.comparison) for training, _ in variants]
