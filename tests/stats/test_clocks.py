@@ -54,7 +54,7 @@ def ran(
         process_s=start_up_s * slower + span_s + after_s * slower,
     )
     table = pd.DataFrame({"train_s": train, "validation_s": math.nan, **seen})
-    return SimpleNamespace(run=run, epochs=table, derived={}, until_decided=False)
+    return SimpleNamespace(run=run, observed=run.observed, epochs=table, derived={}, until_decided=False)
 
 
 def examine(a, b, metric="training_epoch_s", rounds=6, outcome=None, trusted=False, claim=None):
@@ -386,7 +386,7 @@ def test_a_first_epoch_whose_begin_was_seen_is_reported_too():
 
 def leave(processes, cpu_s):
     run = ran(0.2, 0.2)
-    run.run.observed = run.run.observed.model_copy(update={"left_processes": processes, "left_cpu_s": cpu_s})
+    run.observed = run.run.observed = run.run.observed.model_copy(update={"left_processes": processes, "left_cpu_s": cpu_s})
     return run
 
 

@@ -20,7 +20,7 @@ def runs(process_s, judging_s=(), read=(), changed=(), warm_up=None):
     ]
     epochs = pd.DataFrame({"epoch": [1, 2], "train_s": [process_s / 2] * 2})
     described = [SimpleNamespace(observed=one, process_s=process_s, continued=[]) for one in seen]
-    return [SimpleNamespace(run=one, epochs=epochs) for one in described]
+    return [SimpleNamespace(run=one, observed=one.observed, epochs=epochs) for one in described]
 
 
 def examine(references, candidates, centre=2.0, metric="process_s"):

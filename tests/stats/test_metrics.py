@@ -1,5 +1,7 @@
+import ast
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ import yaml
 from pydantic import ValidationError
 from rich.console import Console
 
+import speedproof
 from speedproof.report.answer import describe_main
 from speedproof.report.markdown import write_report
 from speedproof.report.report_tables import list_further, list_levels, list_ratios
@@ -284,6 +287,29 @@ def test_an_entry_alone_puts_a_metric_into_headlines_sentences_and_options(tmp_p
     assert [ratio.metric for ratio in list_headline_ratios(comparison)] == ["step_s"]
     main = MainRatio(step, "shown")
     assert "makes a step" in "".join(describe_main(main, comparison))
+
+
+# They are also what columns, keys or fields are called.
+SHARED_NAMES = {
+    "epoch_s",
+    "first_epoch_s",
+    "process_s",
+    "samples_per_s",
+    "cache_fill_s",
+    "peak_memory_mib",
+    "gpu_busy_fraction",
+}
+
+
+def test_a_metric_is_named_in_the_module_of_the_entries_alone():
+    package = Path(speedproof.__file__).parent
+    named = {
+        (path.relative_to(package).as_posix(), node.value)
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in METRICS.keys() - SHARED_NAMES
+    }
+    assert {path for path, _ in named} == {"stats/metrics.py"}
 
 
 def test_a_comparison_that_names_a_metric_without_a_word_on_it_is_refused(tmp_path):

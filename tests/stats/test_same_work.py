@@ -8,6 +8,7 @@ import pytest
 
 from speedproof.report.objection_phrases import describe_objection
 from speedproof.results.observations import Observations
+from speedproof.stats.ratio_checks import Examined
 from speedproof.stats.same_work import check_same_work, check_work
 
 MIB = 2**20
@@ -22,9 +23,16 @@ def pair_up(first, second, process_s=10.0):
     return list(zip(*runs, strict=True))
 
 
+def examine(first, second, centre=2.0, metric="training_epoch_s"):
+    return Examined(
+        reference="a", candidate="b", metric=metric, centre=centre, pairs=pair_up(first, second),
+        interval=None, outcome="inconclusive", equivalence_margin=0.02,
+    )  # fmt: skip
+
+
 def find(first, second, centre=2.0, metric="training_epoch_s"):
     """What is said of observed `a` and `b`."""
-    found = check_same_work("a", "b", metric, centre, pair_up(first, second))
+    found = check_same_work(examine(first, second, centre, metric))
     return [(one.kind, one.variant, one.blocks, one.values) for one in found]
 
 
@@ -77,7 +85,7 @@ def test_who_reads_a_third_and_who_takes_more_gpus_is_said():
     ],
 )
 def test_a_condition_names_both_numbers(first, second, said):
-    (condition,) = check_same_work("a", "b", "training_epoch_s", 2.0, pair_up(first, second))
+    (condition,) = check_same_work(examine(first, second))
     assert describe_objection(condition, {"b": "python b.py"}) == said
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from speedproof.results.kernels import read_kernels
+from speedproof.results.files import read_record
+from speedproof.results.kernels import KERNELS_FILE, KernelsSummary
 from speedproof.trace.summarize import analyze_trace, write_summary
 from tests.trace.handmade import TraceBuilder
 
@@ -18,7 +19,7 @@ def use(tmp_path):
         trace.kernel(250 * number + 20, 250 * number + 20 + length, number + 1, name=name)
     trace.kernel(900, 950, None, name=COPY)
     write_summary(analyze_trace(trace.write(tmp_path / "trace")), tmp_path)
-    return read_kernels(tmp_path)
+    return read_record(tmp_path / KERNELS_FILE, KernelsSummary)
 
 
 def test_groups_hold_gpu_and_cpu_time_and_the_share_on_tensor_cores(use):

@@ -18,7 +18,7 @@ from speedproof.results.comparison import AblationWhole, Comparison, StoppedExpe
 from speedproof.results.folder import Results
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, Summary
 from speedproof.stats.comparability import differing_conditions
-from speedproof.stats.metrics import METRICS, counts_warm_up
+from speedproof.stats.metrics import METRICS, SPREAD_EPOCH, TRAINING_EPOCH, counts_warm_up
 from speedproof.stats.order_profit import LEAST_ROUNDS
 from speedproof.stats.stopping_rules import STOPPING_RULES
 from speedproof.util.numbers import format_count, format_range, format_ratio, format_value
@@ -35,7 +35,7 @@ def describe_noise(comparison: Comparison) -> list[str]:
         f"{comparison.title_of(noise.metric)} ratio of {value} (95 % interval {interval}, "
         f"{format_count(noise.pairs, 'pair')}); its pairs differ by up to {format_value(noise.largest, '%')}."
         for noise in comparison.noise_floor
-        if noise.metric == "training_epoch_s"
+        if noise.metric == TRAINING_EPOCH
         for value, interval in [format_ratio(noise.centre, noise.low, noise.high)]
     ]
 
@@ -105,7 +105,7 @@ def describe_container(comparison: Comparison) -> list[str]:
         f"(95 % interval {interval}, {format_count(cost.pairs, 'pair')} of runs)"
         f"{'' if cost.claimed else f': {describe_unclaimed(cost.outcome)}'}."
         for cost in comparison.container
-        if cost.metric == "training_epoch_s"
+        if cost.metric == TRAINING_EPOCH
         for value, interval in [format_ratio(cost.centre, cost.low, cost.high)]
     ]
 
@@ -271,11 +271,11 @@ def describe_warm_ups(results: Results) -> Iterator[str]:
             "in the training epoch."
         )
     variants = [runs for name in results.variants if (runs := results.select(name, "timed"))]
-    counting = [runs[0].title for runs in variants if any(counts_warm_up(run, "epoch_s") for run in runs)]
+    counting = [runs[0].title for runs in variants if any(counts_warm_up(run, SPREAD_EPOCH) for run in runs)]
     if 0 < len(counting) < len(variants):
         yield (
             f"{', '.join(counting)}: runs of one validation interval, so that the first epoch, which warms up, counts in "
-            f"{METRICS['epoch_s'].title}; of the other variants it does not."
+            f"{METRICS[SPREAD_EPOCH].title}; of the other variants it does not."
         )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from speedproof.results.comparison import Comparison, Ratio
 from speedproof.results.objections import Objection, ObjectionKind
 from speedproof.stats.main_ratios import orient
+from speedproof.stats.metrics import PROCESS
 from speedproof.util.numbers import Unit, format_count, format_duration, format_range, format_ratio, format_value
 from speedproof.util.units import MIB
 
@@ -56,7 +57,7 @@ def describe_whole_process(ratio: Ratio, comparison: Comparison, turned: bool = 
     Variants change places if `turned`.
     """
     named = any(one.kind == "direction" and "process" in one.values for one in ratio.objections)
-    whole = None if named or ratio.metric == "process_s" else _find_whole(ratio, comparison)
+    whole = None if named or ratio.metric == PROCESS else _find_whole(ratio, comparison)
     if whole is None or not (_disagree(ratio, whole) or (ratio.work is not None and ratio.work.epochs)):
         return ""
     value, interval = format_ratio(*orient(whole, turned))
@@ -68,7 +69,7 @@ def _find_whole(ratio: Ratio, comparison: Comparison) -> Ratio | None:
     variants = (ratio.reference, ratio.candidate)
     if comparison.metrics[ratio.metric].better == "higher":  # of a rate they are exchanged
         variants = variants[::-1]
-    same = (*variants, ratio.mode, ratio.scope, ratio.experiment, "process_s")
+    same = (*variants, ratio.mode, ratio.scope, ratio.experiment, PROCESS)
     fields = ("reference", "candidate", "mode", "scope", "experiment", "metric")
     return next((one for one in comparison.ratios if tuple(getattr(one, name) for name in fields) == same), None)
 

@@ -17,6 +17,7 @@ from speedproof.results.comparison import COMPARISON_FILE, Comparison
 from speedproof.results.files import read_text, write_text
 from speedproof.results.folder import read_current_comparison, read_results
 from speedproof.stats.estimates import LEAST_PAIRS
+from speedproof.stats.metrics import TRAINING_EPOCH
 from speedproof.util.errors import RecordError
 from speedproof.util.numbers import NO_NUMBER, format_range, format_value
 
@@ -141,6 +142,6 @@ def _training_epochs_s(comparison: Comparison) -> list[tuple[str, list[float]]]:
     """
     found: dict[str, list[float]] = {}
     for row in comparison.measured:
-        if (row.mode, row.metric) == ("timed", "training_epoch_s"):
+        if (row.mode, row.metric) == ("timed", TRAINING_EPOCH):
             found.setdefault(row.title, []).append(row.centre)
     return sorted(found.items(), key=lambda variant: -min(variant[1]))

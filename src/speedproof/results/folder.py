@@ -28,6 +28,7 @@ from speedproof.results.experiment import (
 )
 from speedproof.results.files import cure_of, read_json, read_record, reading_once, sha256_of
 from speedproof.results.names import inside
+from speedproof.results.observations import Observations
 from speedproof.results.older_versions import convert_older_config
 from speedproof.results.quality import Quality
 from speedproof.results.ranks import RANKS_FILE, RanksSummary, process_folders, read_ranks_summary
@@ -83,6 +84,11 @@ class MeasuredRun:
     def gpu_samples(self) -> list[pd.DataFrame]:
         """Return `gpu.csv` of each process, rank 0's first: :data:`speedproof.results.run_record.GPU_COLUMNS`."""
         return [read_gpu_samples(folder) for folder in self.process_folders]
+
+    @property
+    def observed(self) -> Observations:
+        """Return what was seen of the run; of one that was not observed, nothing."""
+        return self.run.observed or Observations()
 
     @property
     def had_company(self) -> bool:

@@ -2,12 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from speedproof.results.files import read_record
 from speedproof.results.summary import Kernel, SampledMetric
 
 KERNELS_FILE = "kernels.json"
@@ -99,8 +97,3 @@ def _sum_up(kernels: Iterable[Kernel], whole_s: float) -> Use:
         cpu_s=sum(launches) if launches else None,
         tensor_core_share=on_tensor_cores / gpu_s if known else None,
     )
-
-
-def read_kernels(folder: Path) -> KernelsSummary:
-    """Read an analysis' `kernels.json`."""
-    return read_record(folder / KERNELS_FILE, KernelsSummary)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import Objection
-from speedproof.results.observations import Observations, WarmUpObserved
+from speedproof.results.observations import WarmUpObserved
 from speedproof.stats.metrics import PROCESS, default_metric, measure_run
 from speedproof.stats.slowed import keeps_gain, time_without
 
@@ -83,17 +83,17 @@ def _read_lives(examined: "Examined", position: int) -> _Lives | None:
 
 def _check_code(own: _Lives) -> list[Objection]:
     """Object if modules of the interpreter's packages were changed: other programs were measured than planned."""
-    changed = [*own.warm_up.changed_code, *(name for run in own.runs for name in _observed(run).changed_code)]
+    changed = [*own.warm_up.changed_code, *(name for run in own.runs for name in run.observed.changed_code)]
     names = list(dict.fromkeys(changed))
     return [Objection(kind="changed packages", variant=own.variant, blocks=True, names=names)] if names else []
 
 
 def _check_linked(own: _Lives, other: _Lives | None, faster: bool) -> list[Objection]:
     """Name linked files that one variant's runs alone changed: the other's runs see them, and what judges quality may."""
-    others = {name for run in other.runs for name in _observed(run).changed} if other else set()
-    changed = [name for run in own.runs for name in _observed(run).changed if _is_linked(name)]
+    others = {name for run in other.runs for name in run.observed.changed} if other else set()
+    changed = [name for run in own.runs for name in run.observed.changed if _is_linked(name)]
     names = [name for name in dict.fromkeys(changed) if name not in others]
-    judged = any(_observed(run).quality is not None for run in own.runs)
+    judged = any(run.observed.quality is not None for run in own.runs)
     return [Objection(kind="changed links", variant=own.variant, blocks=faster and judged, names=names)] if names else []
 
 
@@ -143,7 +143,7 @@ def _find_by_warm_up(own: _Lives, speedup: float, elsewhere: Collection[str]) ->
     if not _accounts_for(speedup, own.warm_up_s, own.runs_s):
         return []
     left = [name for name in own.warm_up.changed if not any(run.hides(name) for run in own.warm_up.without)]
-    folders = {_folder_of(name) for run in own.runs for name in _observed(run).changed}
+    folders = {_folder_of(name) for run in own.runs for name in run.observed.changed}
     counted = [name for name in left if _is_linked(name) or _folder_of(name) in folders or name in own.warm_up.own_not_hidden]
     return _select_carried(counted, own.runs, own.warm_up_s > _LEAST_DROP * median(own.runs_s), elsewhere)
 
@@ -153,9 +153,9 @@ def _find_by_first(own: _Lives, speedup: float, elsewhere: Collection[str]) -> l
     first_s, later_s = own.runs_s[0], own.runs_s[1:]
     if not _accounts_for(speedup, first_s, later_s):
         return []
-    written = [*own.warm_up.changed, *(name for run in own.runs[1:] for name in _observed(run).changed)]
+    written = [*own.warm_up.changed, *(name for run in own.runs[1:] for name in run.observed.changed)]
     folders = {_folder_of(name) for name in written}
-    counted = [name for name in _observed(own.runs[0]).changed if _is_linked(name) or _folder_of(name) in folders]
+    counted = [name for name in own.runs[0].observed.changed if _is_linked(name) or _folder_of(name) in folders]
     return _select_carried(counted, own.runs[1:], first_s > _LEAST_DROP * median(later_s), elsewhere)
 
 
@@ -170,7 +170,7 @@ def _folder_of(name: str) -> str:
 
 def _list_changed(other: _Lives) -> set[str]:
     """Return what was changed while the other variant ran, without what tells files of a kind apart."""
-    names = [*other.warm_up.changed, *(name for run in other.runs for name in _observed(run).changed)]
+    names = [*other.warm_up.changed, *(name for run in other.runs for name in run.observed.changed)]
     return {kind for name in names for kind in list_kinds_of(name)}
 
 
@@ -188,7 +188,7 @@ def _select_carried(
 
     Not those that later runs write again, as logs, nor those like which others were changed while the other variant ran.
     """
-    again = set() if far_slower else {name for run in others for name in _observed(run).changed}
+    again = set() if far_slower else {name for run in others for name in run.observed.changed}
     return [name for name in changed if name not in again and not any(kind in elsewhere for kind in list_kinds_of(name))]
 
 
@@ -210,7 +210,3 @@ def _check_caches(own: _Lives, speedup: float, faster: bool) -> list[Objection]:
     steady = several and _accounts_for(speedup, typical_s, own.runs_s)
     values = {"first_s": own.warm_up_s, "later_s": median(own.runs_s), "files": float(own.warm_up.kept_caches)}
     return [Objection(kind="warm caches", variant=own.variant, blocks=steady, values=values)]
-
-
-def _observed(run: MeasuredRun) -> Observations:
-    return run.run.observed or Observations()

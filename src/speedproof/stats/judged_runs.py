@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import Objection
-from speedproof.results.observations import Observations
 from speedproof.stats.carried_over import list_kinds_of
 from speedproof.stats.metrics import PROCESS
 from speedproof.stats.run_values import training_epoch_s, warm_up_epochs
@@ -41,8 +40,8 @@ def _check_data(variant: str, own: Sequence[MeasuredRun], other: Sequence[Measur
 
 def _list_rewritten(own: Sequence[MeasuredRun]) -> list[str]:
     """Return the files that timed runs changed, or a warm-up that did not create them, as it does with what it downloads."""
-    timed = [name for run in own for name in _observed(run).changed]
-    warm_up = _observed(own[0]).warm_up
+    timed = [name for run in own for name in run.observed.changed]
+    warm_up = own[0].observed.warm_up
     before = [
         name
         for name in (warm_up.changed if warm_up else [])
@@ -52,18 +51,18 @@ def _list_rewritten(own: Sequence[MeasuredRun]) -> list[str]:
 
 
 def _list_changed(runs: Sequence[MeasuredRun]) -> list[str]:
-    warm_up = _observed(runs[0]).warm_up
-    return [*(warm_up.changed if warm_up else []), *(name for run in runs for name in _observed(run).changed)]
+    warm_up = runs[0].observed.warm_up
+    return [*(warm_up.changed if warm_up else []), *(name for run in runs for name in run.observed.changed)]
 
 
 def _rests_on(name: str, runs: Sequence[MeasuredRun]) -> bool:
     """Return whether the quality command reads a file after each run but the first, which may come before its change."""
-    read = sum(name in _observed(run).judged_by for run in runs)
+    read = sum(name in run.observed.judged_by for run in runs)
     return read >= max(_LEAST_READ, len(runs) - 1)
 
 
 def _check_time(variant: str, own: Sequence[MeasuredRun], other: Sequence[MeasuredRun], of_processes: bool) -> list[Objection]:
-    own_s, other_s = ([_observed(run).judging_s for run in runs] for runs in (own, other))
+    own_s, other_s = ([run.observed.judging_s for run in runs] for runs in (own, other))
     times = [[one for one in times_s if one is not None] for times_s in (own_s, other_s)]
     if len(times[0]) < len(own) or len(times[1]) < len(other):
         return []
@@ -80,7 +79,3 @@ def _measure_spent(run: MeasuredRun, of_processes: bool) -> float:
     """Return what all epochs of a run took, each as its average one, else its process."""
     epoch_s = None if of_processes else training_epoch_s(run.epochs, warm_up_epochs(run.run))
     return run.run.process_s if epoch_s is None else epoch_s * len(run.epochs)
-
-
-def _observed(run: MeasuredRun) -> Observations:
-    return run.run.observed or Observations()

@@ -4,7 +4,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from speedproof.results.objections import Objection
-from speedproof.results.observations import Observations
 
 if TYPE_CHECKING:
     from speedproof.stats.ratio_checks import Examined
@@ -20,7 +19,7 @@ def check_left_processes(examined: "Examined") -> list[Objection]:
 
     What both leave, such as a logger, favours neither.
     """
-    sides = [[run.run.observed or Observations() for run in runs] for runs in zip(*examined.pairs, strict=True)]
+    sides = [[run.observed for run in runs] for runs in zip(*examined.pairs, strict=True)]
     names = examined.variants
     found = []
     for variant, own, other in zip(names, sides, reversed(sides), strict=True):

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import fmean, stdev
 
-from speedproof.results.comparison import Incomparable, Measured, NoiseFloor, Overhead, PrintedDigits, Ratio
+from speedproof.results.comparison import Incomparable, Measured, NoiseFloor, Overhead, PrintedDigits, QualityCheck, Ratio
 from speedproof.results.comparison_rows import Needed, Origin, Outcome
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.objections import Objection
+from speedproof.results.quality import Better
 from speedproof.results.run_record import GPU_FILE, Mode
 from speedproof.stats.clocks import observe_ratio
 from speedproof.stats.comparability import RunPair, find_incomparable, pair_runs
@@ -104,10 +105,7 @@ def measure_ratio(
     if find_incomparable(reference, candidate, mode, pairs):
         return []
     rule = f"exponential of the mean log of {reference} / {candidate} of: {_expression(metric, target)}"
-    return [
-        _build_ratio(results, found, (reference, candidate), mode, metric, target, rule)
-        for found in measure_pairs(pairs, metric, target)
-    ]
+    return [_build_ratio(results, found, metric, target, rule) for found in measure_pairs(pairs, metric, target)]
 
 
 def measure_noise_floor(results: Results, variant: str, metric: str) -> list[NoiseFloor]:
@@ -175,6 +173,10 @@ class PairedMetric:
     slacks: list[list[list[Slack]]]  # of the pairs, by which the interval is widened
     exact: Interval | None  # that interval before
     design: Design = SINGLE  # by which the interval is made
+
+    @property
+    def run_pairs(self) -> list[RunPair]:
+        return list(zip(self.runs[::2], self.runs[1::2], strict=True))
 
     @property
     def pairs(self) -> list[Pair]:
@@ -334,43 +336,31 @@ def estimate_needed(found: PairedMetric, decides: Callable[[Interval], bool]) ->
     return Needed(pairs=count, minutes=(count - len(logs)) * each_s / 60)
 
 
-def _build_ratio(
-    results: Results, found: PairedMetric, variants: tuple[str, str], mode: Mode, metric: str, target: float | None, rule: str
-) -> Ratio:
-    pairs = list(zip(found.runs[::2], found.runs[1::2], strict=True))
-    centre, better = found.estimate.centre, METRICS[metric].better
-    quality = None
-    if METRICS[metric].judged:
-        experiments = {run.experiment for run in found.runs}
-        diverged = [
-            run for variant in variants for run in results.select_diverged(variant, mode) if run.experiment in experiments
-        ]
-        quality = check_quality(pairs, results.quality, centre, better, diverged, found.design)
+def _build_ratio(results: Results, found: PairedMetric, metric: str, target: float | None, rule: str) -> Ratio:
+    """Return the ratio of two variants' timed or profiled runs, with what is known of their quality and work."""
+    pairs, entry = found.run_pairs, METRICS[metric]
+    (reference, candidate), mode = (run.run.variant for run in pairs[0]), pairs[0][0].run.mode
     outcome = decide(found, results.equivalence_margin)
-    inconclusive = outcome in ("inconclusive", "no verdict")
-    objections = _list_objections(results, found, variants, metric, target) if mode == "timed" else []
+    quality = _check_quality(results, found, entry.better) if entry.judged else None
+    objections = _list_objections(results, found, metric, target) if mode == "timed" else []
     return Ratio(
-        reference=variants[0],
-        candidate=variants[1],
+        reference=reference,
+        candidate=candidate,
         mode=mode,
         metric=metric,
         target=target,
-        centre=centre,
+        centre=found.estimate.centre,
         **found.estimate.ends,
         pairs=len(found.ratios),
         comparisons=found.design.comparisons,
         **found.sample.stated,
         outcome=outcome,
-        needed=estimate_needed(
-            found, lambda interval: judge_within_margin(interval, results.equivalence_margin) != "inconclusive"
-        )
-        if inconclusive
-        else None,
+        needed=_estimate_needed_pairs(results, found) if outcome in ("inconclusive", "no verdict") else None,
         claimed=outcome in ("faster", "slower")
         and (quality is None or quality.outcome != "worse")
         and not any(objection.blocks for objection in objections),
         quality=quality,
-        work=check_work(pairs, METRICS[metric].spreads) if METRICS[metric].judged else None,
+        work=check_work(pairs, entry.spreads) if entry.judged else None,
         printed=_describe_digits(found, results.equivalence_margin),
         observed=observe_ratio(metric, pairs) if mode == "timed" and found.sample.scope == "here" else None,
         objections=objections,
@@ -378,33 +368,44 @@ def _build_ratio(
     )
 
 
-def _list_objections(
-    results: Results, found: PairedMetric, variants: tuple[str, str], metric: str, target: float | None
-) -> list[Objection]:
+def _check_quality(results: Results, found: PairedMetric, better: Better) -> QualityCheck:
+    mode, experiments = found.runs[0].run.mode, {run.experiment for run in found.runs}
+    variants = dict.fromkeys(run.run.variant for run in found.runs)
+    diverged = [run for variant in variants for run in results.select_diverged(variant, mode) if run.experiment in experiments]
+    return check_quality(found.run_pairs, results.quality, found.estimate.centre, better, diverged, found.design)
+
+
+def _estimate_needed_pairs(results: Results, found: PairedMetric) -> Needed | None:
+    margin = results.equivalence_margin
+    return estimate_needed(found, lambda interval: judge_within_margin(interval, margin) != "inconclusive")
+
+
+def _list_objections(results: Results, found: PairedMetric, metric: str, target: float | None) -> list[Objection]:
     """Return what speaks against a ratio of timed runs: of several machines, what blocks the ratio of any experiment."""
     if found.sample.scope == "here":
-        return find_objections(_examine(results, found, variants, metric, target))
+        return find_objections(_examine(results, found, metric, target))
     blocking: dict[tuple[str, str | None], Objection] = {}
     for name in (experiment for host in found.sample.hosts for experiment in host):
-        own = [pair for pair in zip(found.runs[::2], found.runs[1::2], strict=True) if pair[0].experiment == name]
+        own = [pair for pair in found.run_pairs if pair[0].experiment == name]
         for alone in measure_pairs(own, metric, target):
-            for objection in find_objections(_examine(results, alone, variants, metric, target)):
+            for objection in find_objections(_examine(results, alone, metric, target)):
                 if objection.blocks:
                     blocking.setdefault((objection.kind, objection.variant), objection)
     return list(blocking.values())
 
 
-def _examine(results: Results, found: PairedMetric, variants: tuple[str, str], metric: str, target: float | None) -> Examined:
+def _examine(results: Results, found: PairedMetric, metric: str, target: float | None) -> Examined:
     """Return a ratio of one experiment as checks see it."""
     asked, experiment = results.asked, found.runs[0].experiment
+    reference, candidate = (run.run.variant for run in found.runs[:2])
     trusted = any(one.trust_reported is not None for one in results.experiments if one.experiment == experiment)
     return Examined(
-        reference=variants[0],
-        candidate=variants[1],
+        reference=reference,
+        candidate=candidate,
         metric=metric,
-        pairs=list(zip(found.runs[::2], found.runs[1::2], strict=True)),
+        pairs=found.run_pairs,
         values=found.pairs,
-        profiled=(_list_profiled(results, found, variants[0]), _list_profiled(results, found, variants[1])),
+        profiled=(_list_profiled(results, experiment, reference), _list_profiled(results, experiment, candidate)),
         centre=found.estimate.centre,
         interval=found.estimate.interval,
         outcome=decide(found, results.equivalence_margin),
@@ -414,9 +415,8 @@ def _examine(results: Results, found: PairedMetric, variants: tuple[str, str], m
     )
 
 
-def _list_profiled(results: Results, found: PairedMetric, variant: str) -> list[MeasuredRun]:
-    """Return a variant's profiled runs of the experiment that a ratio is of."""
-    return [run for run in results.select(variant, "profiled") if run.experiment == found.runs[0].experiment]
+def _list_profiled(results: Results, experiment: str, variant: str) -> list[MeasuredRun]:
+    return [run for run in results.select(variant, "profiled") if run.experiment == experiment]
 
 
 def _lasted_s(run: MeasuredRun) -> float:

@@ -71,11 +71,6 @@ class Examined:
 Check = Callable[[Examined], list[Objection]]
 
 
-def _check_same_work(examined: Examined) -> list[Objection]:
-    """State in what the faster variant had more of the machine, or read less."""
-    return check_same_work(examined.reference, examined.candidate, examined.metric, examined.centre, examined.pairs)
-
-
 CHECKS: tuple[Check, ...] = (
     check_left_processes,
     check_reported_times,
@@ -89,7 +84,7 @@ CHECKS: tuple[Check, ...] = (
     check_spoilt,
     check_watched,
     check_judged,
-    _check_same_work,
+    check_same_work,
     check_late_gpu_work,
     check_machine,
     check_order,

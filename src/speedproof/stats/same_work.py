@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from speedproof.results.comparison import WorkCheck
 from speedproof.results.comparison_rows import Origin
@@ -10,7 +11,9 @@ from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Run
 from speedproof.stats.comparability import RunPair, count_samples
 from speedproof.stats.metrics import METRICS
 from speedproof.util.numbers import format_value
-from speedproof.util.text import SPACES
+
+if TYPE_CHECKING:
+    from speedproof.stats.ratio_checks import Examined
 
 # Measured on two cores that other work kept busy (load 6), six pairs of one program each time: five programs of one process,
 # two threads of BLAS, a pool of two processes. The cores of two runs in a row differed by up to 2.1 times, since a busy machine
@@ -21,11 +24,11 @@ _MORE_CORES, _LEAST_CORES = 1.5, 1.5
 _FEWER_BYTES, _LEAST_BYTES = 2.0, 64 * 2**20
 
 
-def check_same_work(reference: str, candidate: str, metric: str, centre: float, pairs: Sequence[RunPair]) -> list[Objection]:
-    """Return in what the faster variant of a ratio differs a lot from the other, in every pair."""
-    candidate_is_faster = (centre >= 1) == (METRICS[metric].better == "lower")
-    variant = candidate if candidate_is_faster else reference
-    runs = [(pair[candidate_is_faster].run, pair[not candidate_is_faster].run) for pair in pairs]
+def check_same_work(examined: "Examined") -> list[Objection]:
+    """State in what the faster variant had more of the machine, or read less, in every pair."""
+    better = (examined.centre >= 1) == METRICS[examined.metric].lower_is_better
+    variant = examined.variants[better]
+    runs = [(pair[better].run, pair[not better].run) for pair in examined.pairs]
     return [
         *_object("cores", variant, _read(runs, _count_cores), _has_more_cores),
         *_object("bytes read", variant, _read(runs, _count_bytes), _has_read_less),
@@ -129,6 +132,6 @@ def _compare(pair: RunPair, spreads: bool) -> tuple[list[str], list[str]]:
         ([run.run.validate_every for run in pair] if spreads else [None, None], 1, "epochs", "a validation of"),
     ):
         if left is not None and right is not None and abs(left - right) > _ALIKE * max(left, right):
-            first, second = format_value(left / scale, unit), format_value(right / scale, unit).split(SPACES[0])[0]
-            differences.append(f"{first} {of} {one.title}, {second} of {other.title}")
+            second = str(right) if unit == "epochs" else format_value(right / scale)
+            differences.append(f"{format_value(left / scale, unit)} {of} {one.title}, {second} of {other.title}")
     return differences, [name for name, values in (("FLOP", flop), ("samples", samples)) if None in values]

@@ -11,6 +11,7 @@ from speedproof.report.figures import style
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.scope import name_place
 from speedproof.results.comparison import Measured, NoiseFloor
+from speedproof.stats.metrics import TRAINING_EPOCH, VALIDATED_EPOCH
 from speedproof.util.numbers import format_value
 
 _BAR_HEIGHT = 0.5
@@ -28,10 +29,10 @@ def draw_epoch_times(evidence: Evidence) -> Figure:
     comparison = evidence.comparison
     levels = {(m.variant, m.metric, m.experiment): m for m in comparison.measured if m.mode == "timed"}
     measured = [
-        (levels[variant, "training_epoch_s", experiment], levels.get((variant, "validation_epoch_s", experiment)))
+        (levels[variant, TRAINING_EPOCH, experiment], levels.get((variant, VALIDATED_EPOCH, experiment)))
         for variant in evidence.results.variants
         for name, metric, experiment in levels
-        if (name, metric) == (variant, "training_epoch_s")
+        if (name, metric) == (variant, TRAINING_EPOCH)
     ]
     colours = style.variant_colours(evidence.results.variants)
     figure = style.new_figure(1.1 + 0.75 * len(measured))
@@ -44,7 +45,7 @@ def draw_epoch_times(evidence: Evidence) -> Figure:
     ]
     rows = {(training.variant, training.experiment): row for row, (training, _) in enumerate(measured)}
     for noise in comparison.noise_floor:
-        if noise.metric == "training_epoch_s" and (noise.variant, noise.experiment) in rows:
+        if noise.metric == TRAINING_EPOCH and (noise.variant, noise.experiment) in rows:
             row = rows[noise.variant, noise.experiment]
             keys.append(_draw_noise(axes, row, noise, measured[row][0]))
     titles = [name_place(style.name_variant(training.title), training, comparison) for training, _ in measured]

@@ -9,6 +9,7 @@ from speedproof.results.comparison import Comparison
 from speedproof.results.difference import DIFFERENCE_FILE, Difference, read_difference
 from speedproof.results.folder import MeasuredRun, Results, difference_folder, read_current_comparison, read_results
 from speedproof.results.summary import IterationUnit, Summary
+from speedproof.stats.metrics import TRAINING_EPOCH
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def lacks_timed_runs(evidence: Evidence) -> str | None:
     timed = [measured for measured in evidence.comparison.measured if measured.mode == "timed"]
     if not timed:
         return "no timed run was completed"
-    known = any(measured.metric == "training_epoch_s" for measured in timed)
+    known = any(measured.metric == TRAINING_EPOCH for measured in timed)
     return None if known else "the programs report no epochs: only their process is known"
 
 
