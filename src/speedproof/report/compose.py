@@ -1,7 +1,6 @@
 """A report on a results folder as a document: the same for the page and for Markdown."""
 
 from speedproof.report.accounts import draw_bars, draw_waterfall, read_accounts
-from speedproof.report.answer import capitalize
 from speedproof.report.document import Document, Element, Link, Marked, Markup, Picture, Section, Table, Text, Words
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.findings import (
@@ -41,8 +40,9 @@ from speedproof.report.setup_sections import (
     name_profilers,
 )
 from speedproof.report.timeline.fragment import TracedVariant
-from speedproof.stats.main_ratios import MainRatio, find_main_ratios
+from speedproof.stats.main_ratios import find_answer
 from speedproof.util.numbers import format_count
+from speedproof.util.text import capitalize
 
 _GEOMETRIC = "Means are geometric; for shares, arithmetic."
 _ABLATION = 30  # stages: a longer one is folded
@@ -67,14 +67,11 @@ def compose_document(
 def find_timeline_variants(evidence: Evidence) -> list[TracedVariant]:
     """Return the variants whose traces a page shows: those of the main ratio where they have one, else the first two."""
     traced = list(evidence.traces)
-    main = next((one.variants for one in find_main_ratios(evidence.comparison) if _has_variants(one)), ())
-    chosen = [name for name in reversed(main) if name in traced]
+    mains = find_answer(evidence.comparison).mains
+    main = next(((one.against.name, one.subject.name) for one in mains if one.kind == "ratio"), ())
+    chosen = [name for name in main if name in traced]
     shown = [evidence.traces[name][0] for name in (chosen if len(chosen) == 2 else traced[:2])]
     return [TracedVariant(run.title, run.trace) for run in shown]
-
-
-def _has_variants(main: MainRatio) -> bool:
-    return hasattr(main.row, "reference")
 
 
 class _Composer:
@@ -164,9 +161,10 @@ class _Composer:
     def _choose_waterfall(self) -> tuple[str, str] | None:
         """Return the faster and the slower of the first two compared variants that both have a trace."""
         accounts = read_accounts(self.evidence)
-        for main in find_main_ratios(self.comparison):
-            if _has_variants(main) and all(name in accounts for name in main.variants):
-                return main.variants if main.interval[0] >= 1 else (main.variants[1], main.variants[0])
+        for main in find_answer(self.comparison).mains:
+            fast, slow = (one.name for one in main.faster_first)
+            if main.kind == "ratio" and fast in accounts and slow in accounts:
+                return fast, slow
         return None
 
     def _claims(self) -> list[Element]:

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from shlex import quote
 from typing import get_args
 
-from speedproof.report.answer import list_judged
 from speedproof.report.document import ShellCommand
 from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.figure_data import Evidence
-from speedproof.report.headlines import describe_evidence, describe_unclaimed
+from speedproof.report.ratio_phrases import describe_interval, describe_unclaimed
 from speedproof.report.scope import name_place
 from speedproof.results.claim_results import ClaimVerdict
 from speedproof.results.comparison import AblationWhole, Comparison, StoppedExperiment, Throttled
 from speedproof.results.folder import Results
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, Summary
 from speedproof.stats.comparability import differing_conditions
+from speedproof.stats.main_ratios import list_judged
 from speedproof.stats.metrics import METRICS, counts_warm_up
 from speedproof.stats.order_profit import LEAST_ROUNDS
 from speedproof.util.numbers import format_count, format_range, format_ratio, format_value
@@ -136,10 +136,11 @@ def describe_ablation(comparison: Comparison) -> list[str]:
 
 def _describe_whole(whole: AblationWhole, comparison: Comparison) -> str:
     titles = {stage.variant: stage.title for stage in comparison.ablation}
+    evidence = describe_interval((whole.centre, whole.low, whole.high), whole.pairs, whole.outcome == "no verdict")
     sentence = (
         f"{comparison.title_of(whole.metric).capitalize()}, {titles[whole.reference]} / the last stage, in the ablation's own "
         f"{name_place('experiments', whole, comparison)}: {format_ratio(whole.centre, whole.low, whole.high)[0]}"
-        f"{f', withheld: {whole.withheld}' if whole.withheld else ''} ({describe_evidence(whole)}); "
+        f"{f', withheld: {whole.withheld}' if whole.withheld else ''} ({evidence}); "
         f"the stages multiply to {format_value(whole.product, '×')}"
     )
     if whole.multiplies is None:

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from speedproof.results.comparison import Comparison, Ratio
 from speedproof.results.objections import Objection, ObjectionKind
-from speedproof.stats.main_ratios import orient
 from speedproof.util.numbers import Unit, format_count, format_duration, format_range, format_ratio, format_value
+from speedproof.util.text import capitalize
 from speedproof.util.units import MIB
 
 # Where a process spends time outside of its epochs.
@@ -34,52 +33,21 @@ _AVERAGES = {"epoch": "average epoch", "rate": "rate"}
 _WHOLES = {"all_epochs": "over all epochs", "process": "as a whole process"}
 
 
+class Named(str):
+    """A clause that begins with a variant's name."""
+
+    __slots__ = ()
+
+
 def describe_objection(objection: Objection, titles: Mapping[str, str]) -> str:
     """Return an objection as a clause; `titles` are the variants' names for readers."""
     return _PHRASES[objection.kind](objection, titles.get(objection.variant or "", "both"))
 
 
-def describe_unequal_epochs(ratio: Ratio, subject: str) -> str:
-    """Return that the variants of a ratio ran different numbers of epochs, that of `subject` first; nothing if they did not.
-
-    An objection that says so is enough.
-    """
-    if ratio.work is None or not ratio.work.epochs or any("epochs" in one.values for one in ratio.objections):
-        return ""
-    own, other = ratio.work.epochs if subject == ratio.reference else reversed(ratio.work.epochs)
-    return f", of unequal work ({format_count(own, 'epoch')} against {other:g})"
-
-
-def describe_whole_process(ratio: Ratio, comparison: Comparison, turned: bool = False) -> str:
-    """Return the whole process' ratio if it says something else than `ratio`, or the numbers of epochs differ; else nothing.
-
-    Variants change places if `turned`.
-    """
-    named = any(one.kind == "direction" and "process" in one.values for one in ratio.objections)
-    whole = None if named or ratio.metric == "process_s" else _find_whole(ratio, comparison)
-    if whole is None or not (_disagree(ratio, whole) or (ratio.work is not None and ratio.work.epochs)):
-        return ""
-    value, interval = format_ratio(*orient(whole, turned))
-    return f"by the {comparison.title_of(whole.metric)} {value}{'' if whole.low is None else f' ({interval})'}"
-
-
-def _find_whole(ratio: Ratio, comparison: Comparison) -> Ratio | None:
-    """Return the ratio of the whole processes of the same runs."""
-    variants = (ratio.reference, ratio.candidate)
-    if comparison.metrics[ratio.metric].better == "higher":  # of a rate they are exchanged
-        variants = variants[::-1]
-    same = (*variants, ratio.mode, ratio.scope, ratio.experiment, "process_s")
-    fields = ("reference", "candidate", "mode", "scope", "experiment", "metric")
-    return next((one for one in comparison.ratios if tuple(getattr(one, name) for name in fields) == same), None)
-
-
-def _disagree(ratio: Ratio, whole: Ratio) -> bool:
-    """Return whether what one ratio shows is not what the other one shows; an inconclusive one shows nothing."""
-    return (
-        ratio.outcome in ("faster", "slower", "equivalent")
-        and whole.outcome in ("faster", "slower")
-        and ratio.outcome != whole.outcome
-    )
+def describe_condition(objection: Objection, titles: Mapping[str, str]) -> str:
+    """Return an objection as the beginning of a sentence, in which a variant's name stands as it was typed."""
+    said = describe_objection(objection, titles)
+    return said if isinstance(said, Named) and objection.variant else capitalize(said)
 
 
 def describe_remedy(objections: Sequence[Objection]) -> str:
@@ -93,34 +61,30 @@ def describe_remedy(objections: Sequence[Objection]) -> str:
 def _left_processes(one: Objection, whose: str) -> str:
     number = int(one.values["processes"])
     count = f"{number} process{'' if number == 1 else 'es'}"
-    left = f"{whose} left {count} running when it ended, and what they would still have done is not timed"
-    if "cpu_s" not in one.values:
-        return left
-    own, other = _format_values(one, "s", "cpu_s", "other_cpu_s")
-    return f"{left}: they had used {own} of CPU time (the other's: {other})"
+    used = ""
+    if "cpu_s" in one.values:
+        used = ": they had used {} of CPU time (the other's: {})".format(*_format_values(one, "s", "cpu_s", "other_cpu_s"))
+    return Named(f"{whose} left {count} running when it ended, and what they would still have done is not timed{used}")
 
 
 def _clocks(one: Objection, whose: str) -> str:
-    return f"{_describe_ratios(one, whose)}{_describe_unreported(one)}"
+    return _describe_ratios(one, whose, "")
 
 
 def _unsupported(one: Objection, whose: str) -> str:
     if any(name in _PLACES for name in one.values):
         return f"{_outside(one, whose)}, too noisy to check"
-    return f"{_describe_ratios(one, whose)}, too noisy to check{_describe_unreported(one)}"
+    return _describe_ratios(one, whose, ", too noisy to check")
 
 
-def _describe_ratios(one: Objection, whose: str) -> str:
+def _describe_ratios(one: Objection, whose: str, doubt: str) -> str:
     """Return what a variant reports and what our clock saw: how many times as fast as the other one it is."""
     reported, observed = _format_values(one, "×", "reported", "observed")
-    return f"{whose} reports {reported} but our clock saw {observed}"
-
-
-def _describe_unreported(one: Objection) -> str:
-    if "unreported_s" not in one.values:
-        return ""
-    own, other = (format_value(max(0.0, one.values[name]), "s") for name in ("unreported_s", "unreported_by_other_s"))
-    return f": {own} of each of its epochs lie outside the times it reports (the other: {other})"
+    outside = ""
+    if "unreported_s" in one.values:
+        own, other = (format_value(max(0.0, one.values[name]), "s") for name in ("unreported_s", "unreported_by_other_s"))
+        outside = f": {own} of each of its epochs lie outside the times it reports (the other: {other})"
+    return Named(f"{whose} reports {reported} but our clock saw {observed}{doubt}{outside}")
 
 
 def _outside(one: Objection, whose: str) -> str:
@@ -150,7 +114,7 @@ def _claimed_ratio(one: Objection, whose: str) -> str:
     if places := _describe_places(one):
         reasons.append(f"it takes longer elsewhere ({places})")
     why = " and ".join(reasons)
-    return f"{whose} is {reported} as fast by its reports, but {why}: that leaves {corrected}, and {claimed} is claimed"
+    return Named(f"{whose} is {reported} as fast by its reports, but {why}: that leaves {corrected}, and {claimed} is claimed")
 
 
 def _unobserved(one: Objection, whose: str) -> str:
@@ -174,9 +138,9 @@ def _direction(one: Objection, whose: str) -> str:
     wholes = [f"{_describe_whole(one, name)} {whole}" for name, whole in _WHOLES.items() if name in one.values]
     said = f"is {format_value(gain, '×')} as fast by its {what}, but {' and '.join(wholes)}"
     if "epochs" not in one.values:
-        return f"{whose} {said}"
-    ran = f"ran {format_count(int(one.values['epochs']), 'epoch')} and the other {one.values['other_epochs']:g}"
-    return f"{whose} {ran}: it {said}"
+        return Named(f"{whose} {said}")
+    ran = format_count(int(one.values["epochs"]), "epoch")
+    return Named(f"{whose} ran {ran} and the other {one.values['other_epochs']:g}: it {said}")
 
 
 def _describe_whole(one: Objection, name: str) -> str:
@@ -187,54 +151,56 @@ def _describe_whole(one: Objection, name: str) -> str:
 
 
 def _cores(one: Objection, whose: str) -> str:
-    return f"{whose} uses {one.values['own']:.1f} cores, the other {one.values['other']:.1f}"
+    return Named(f"{whose} uses {one.values['own']:.1f} cores, the other {one.values['other']:.1f}")
 
 
 def _bytes_read(one: Objection, whose: str) -> str:
     own, other = (format_value(one.values[name] / MIB, "MiB") for name in ("own", "other"))
-    return f"{whose} reads {own}, the other {other}"
+    return Named(f"{whose} reads {own}, the other {other}")
 
 
 def _gpus(one: Objection, whose: str) -> str:
-    return f"{whose} computes on {one.values['own']:g} GPUs, the other on {one.values['other']:g}"
+    return Named(f"{whose} computes on {one.values['own']:g} GPUs, the other on {one.values['other']:g}")
 
 
 def _warm_up_differs(one: Objection, whose: str) -> str:
-    what = "epoch" if "warm_up_epoch_s" in one.values else "process"
-    before, timed = _format_values(one, "s", f"warm_up_{what}_s", f"timed_{what}_s")
-    ran = f"an epoch of {whose} took" if what == "epoch" else f"{whose} ran"
-    return f"{ran} {before} in the warm-up and {timed} when timed"
+    if "warm_up_epoch_s" in one.values:
+        before, timed = _format_values(one, "s", "warm_up_epoch_s", "timed_epoch_s")
+        return f"an epoch of {whose} took {before} in the warm-up and {timed} when timed"
+    before, timed = _format_values(one, "s", "warm_up_process_s", "timed_process_s")
+    return Named(f"{whose} ran {before} in the warm-up and {timed} when timed")
 
 
 def _slowed(one: Objection, whose: str) -> str:
+    return _describe_left(one, whose, "while another command ran")
+
+
+def _helped(one: Objection, whose: str) -> str:
+    return _describe_left(one, whose, "during earlier runs")
+
+
+def _describe_left(one: Objection, whose: str, when: str) -> str:
+    """Return how long a variant takes with what a run left, and without it."""
     what = "epoch" if "timed_epoch_s" in one.values else "process"
     with_s, without_s = _format_values(one, "s", f"timed_{what}_s", f"without_{what}_s")
-    took = f"an epoch of {whose} takes" if what == "epoch" else f"{whose} takes"
-    left = f"{took} {with_s} with {_list_names(one.names)}, which appeared while another command ran, and {without_s} without"
-    return f"{left}; delete that first, then prove again with --isolate"
+    left = f"{with_s} with {_list_names(one.names)}, which appeared {when}, and {without_s} without"
+    said = f"{whose} takes {left}; delete that first, then prove again with --isolate"
+    return f"an epoch of {said}" if what == "epoch" else Named(said)
 
 
 def _may_be_slowed(one: Objection, whose: str) -> str:
     names = _list_names(one.names)
-    return f"{whose} was only run with {names} as it was after another command ran; --isolate drops such changes"
+    return Named(f"{whose} was only run with {names} as it was after another command ran; --isolate drops such changes")
 
 
 def _spoilt(one: Objection, whose: str) -> str:
     changed = f"{_list_names(one.names)} vanished or changed while another command ran"
-    return f"{whose} may be slow because {changed}; restore that first, then prove again with --isolate"
-
-
-def _helped(one: Objection, whose: str) -> str:
-    what = "epoch" if "timed_epoch_s" in one.values else "process"
-    with_s, without_s = _format_values(one, "s", f"timed_{what}_s", f"without_{what}_s")
-    took = f"an epoch of {whose} takes" if what == "epoch" else f"{whose} takes"
-    left = f"{took} {with_s} with {_list_names(one.names)}, which appeared during earlier runs, and {without_s} without"
-    return f"{left}; delete that first, then prove again with --isolate"
+    return Named(f"{whose} may be slow because {changed}; restore that first, then prove again with --isolate")
 
 
 def _watched_run_differs(one: Objection, whose: str) -> str:
     watched, between = _read_watched(one)
-    return f"{whose} behaves differently when it is watched: it ran {watched}, where its blind runs predict {between}"
+    return Named(f"{whose} behaves differently when it is watched: it ran {watched}, where its blind runs predict {between}")
 
 
 def _watched_run(one: Objection, whose: str) -> str:
@@ -250,23 +216,25 @@ def _read_watched(one: Objection) -> tuple[str, str]:
 def _carried_over(one: Objection, whose: str) -> str:
     first = "first timed run" if one.values["timed"] else "warm-up"
     changed = f"{_describe_drop(one, first)}, and changed {_list_names(one.names)}, which later runs see"
-    return f"{whose}: {changed}; delete that first, then prove again with --isolate"
+    return Named(f"{whose}: {changed}; delete that first, then prove again with --isolate")
 
 
 def _warm_caches(one: Objection, whose: str) -> str:
-    return f"{whose}: {_describe_drop(one, 'warm-up')}, which found compile caches as it left them (--caches cold)"
+    return Named(f"{whose}: {_describe_drop(one, 'warm-up')}, which found compile caches as it left them (--caches cold)")
 
 
 def _changed_packages(one: Objection, whose: str) -> str:
-    return f"{whose} changed packages of the interpreter: {_list_names(one.names)}; use an environment for each"
+    return Named(f"{whose} changed packages of the interpreter: {_list_names(one.names)}; use an environment for each")
 
 
 def _changed_links(one: Objection, whose: str) -> str:
-    return f"{whose} changed linked files, which all runs see: {_list_names(one.names)}"
+    return Named(f"{whose} changed linked files, which all runs see: {_list_names(one.names)}")
 
 
 def _changed_test_data(one: Objection, whose: str) -> str:
-    return f"{whose} changed {_list_names(one.names)}, which the quality command reads; put it where programs cannot write"
+    return Named(
+        f"{whose} changed {_list_names(one.names)}, which the quality command reads; put it where programs cannot write"
+    )
 
 
 def _works_when_judged(one: Objection, whose: str) -> str:
@@ -286,7 +254,7 @@ def _list_names(names: Sequence[str]) -> str:
 def _order(one: Objection, whose: str) -> str:
     after_other, after_own = _format_values(one, "×", "after_other", "after_own")
     only = " only" if one.blocks else ""
-    return f"{whose} is faster{only} after the other: {after_other} as fast then, {after_own} after its own runs"
+    return Named(f"{whose} is faster{only} after the other: {after_other} as fast then, {after_own} after its own runs")
 
 
 def _trend(one: Objection, whose: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from speedproof.report.claim_phrases import describe_statement, describe_verdict
 from speedproof.report.document import Row
 from speedproof.report.figures.figure_data import Evidence
-from speedproof.report.headlines import describe_needed, describe_unclaimed
+from speedproof.report.ratio_phrases import describe_needed, describe_unclaimed
 from speedproof.report.scope import name_place
 from speedproof.results.claim_results import ClaimResult
 from speedproof.results.comparison import Comparison, ContainerCost, Measured, MetricNote, Ratio, Reached, Stage, TraceChange
