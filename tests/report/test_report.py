@@ -141,7 +141,7 @@ def test_variants_that_cannot_be_told_apart_read_no_difference_shown(tmp_path):
 def test_a_single_pair_shows_nothing(tmp_path):
     text = report_of(make_results(tmp_path / "results", Example(experiments=1, rounds=1, gpu=False, profiler="kineto")))
     assert "1 pair of runs on one machine; a verdict needs 4." in text
-    said = "measured 1.37× as fast as Baseline (profiling) on this machine, by the training epoch.**"
+    said = "measured 1.37× as fast as Baseline (profiling) on this machine, by the training epoch, under the profiler.**"
     assert f"**No verdict yet: Fast (profiling) {said}" in text
 
 
