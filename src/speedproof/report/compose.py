@@ -40,7 +40,6 @@ from speedproof.report.setup_sections import (
     name_profilers,
 )
 from speedproof.report.timeline.fragment import TracedVariant
-from speedproof.stats.main_ratios import find_answer
 from speedproof.util.numbers import format_count
 from speedproof.util.text import capitalize
 
@@ -67,8 +66,7 @@ def compose_document(
 def find_timeline_variants(evidence: Evidence) -> list[TracedVariant]:
     """Return the variants whose traces a page shows: those of the main ratio where they have one, else the first two."""
     traced = list(evidence.traces)
-    mains = find_answer(evidence.comparison).mains
-    main = next(((one.against.name, one.subject.name) for one in mains if one.kind == "ratio"), ())
+    main = next(((one.against.name, one.subject.name) for one in evidence.answer.mains if one.kind == "ratio"), ())
     chosen = [name for name in main if name in traced]
     shown = [evidence.traces[name][0] for name in (chosen if len(chosen) == 2 else traced[:2])]
     return [TracedVariant(run.title, run.trace) for run in shown]
@@ -161,7 +159,7 @@ class _Composer:
     def _choose_waterfall(self) -> tuple[str, str] | None:
         """Return the faster and the slower of the first two compared variants that both have a trace."""
         accounts = read_accounts(self.evidence)
-        for main in find_answer(self.comparison).mains:
+        for main in self.evidence.answer.mains:
             fast, slow = (one.name for one in main.faster_first)
             if main.kind == "ratio" and fast in accounts and slow in accounts:
                 return fast, slow

@@ -20,7 +20,7 @@ from speedproof.report.scope import describe_attempt, warn_of_machines
 from speedproof.results.claim_results import ClaimResult
 from speedproof.results.comparison import Comparison
 from speedproof.stats.finding import RatioFinding
-from speedproof.stats.main_ratios import RATE, Answer, find_answer
+from speedproof.stats.main_ratios import RATE, Answer
 from speedproof.util.numbers import format_digit, format_ratio
 from speedproof.util.text import capitalize
 
@@ -31,7 +31,7 @@ _NO_QUALITY = Fact("Quality", "Not judged: the commands report no quality.")
 
 def compose_first_screen(evidence: Evidence) -> FirstScreen:
     """Return the first screen of a report on a results folder."""
-    answer = find_answer(evidence.comparison, evidence.asked)
+    answer = evidence.answer
     machine = _describe_machine(evidence, answer)
     documented = [Fact("Documented", said) for said in describe_documented(answer)]
     if not answer.mains:

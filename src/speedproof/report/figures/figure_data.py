@@ -1,6 +1,7 @@
 """What figures are drawn from, and whether there is enough of it."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from speedproof.results.asked import Asked
@@ -8,6 +9,7 @@ from speedproof.results.comparison import Comparison
 from speedproof.results.difference import DIFFERENCE_FILE, Difference, read_difference
 from speedproof.results.folder import MeasuredRun, Results, difference_folder, read_current_comparison, read_results
 from speedproof.results.summary import IterationUnit, Summary
+from speedproof.stats.main_ratios import Answer, find_answer
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,11 @@ class Evidence:
     def asked(self) -> Asked | None:
         """Return what the proof was asked, where its folder tells."""
         return self.results.asked
+
+    @cached_property
+    def answer(self) -> Answer:
+        """Return what was found first, which all parts of a report put into words."""
+        return find_answer(self.comparison, self.asked)
 
     @property
     def tells_quality(self) -> bool:
