@@ -145,7 +145,7 @@ def test_verdict_answers_in_its_first_line(tmp_path):
 def test_a_documented_ratio_leads_with_its_band_and_its_verdict(tmp_path):
     comparison = compare(tmp_path, modes=("timed", "documented"), rounds=6)
     documented = find_answer(comparison).documented
-    forest = draw_forest(Answer([documented], None, None, []))
+    forest = draw_forest(Answer([documented]))
     row = forest.rows[0]
     assert row.said.text.startswith("claim ")
     assert [band.text for band in row.bands] == [f"documented {claim.documented}" for claim in documented.documented]
@@ -159,7 +159,7 @@ def test_a_range_without_an_end_fades_out(tmp_path, high, fades):
     documented = find_answer(comparison).documented
     claim = documented.documented[0]
     claim = claim.model_copy(update={"ratio": claim.ratio.model_copy(update={"low": 1.7, "high": high})})
-    forest = draw_forest(Answer([replace(documented, documented=[claim])], None, None, []))
+    forest = draw_forest(Answer([replace(documented, documented=[claim])]))
     assert [band.fades for band in forest.rows[0].bands] == [fades]
     picture = draw_forest_picture(forest, "here")
     assert ("url(#right)" in picture) == (fades == "right")

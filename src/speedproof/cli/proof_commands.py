@@ -261,10 +261,11 @@ def _print_comparison(results: Path, json: bool, metrics: bool) -> None:
     if json:
         typer.echo(comparison.model_dump_json(indent=1))
         return
-    for sentence in describe_answer(find_answer(comparison, read_asked(results))):
+    answer = find_answer(comparison, read_asked(results))
+    for sentence in describe_answer(answer):
         say(sentence)
     say("")
-    for sentence in [*describe_headlines(comparison), *describe_noise(comparison), describe_verdicts(comparison)]:
+    for sentence in [*describe_headlines(comparison), *describe_noise(answer), describe_verdicts(comparison)]:
         say(sentence)
     if metrics:
         from speedproof.report.terminal import print_metrics

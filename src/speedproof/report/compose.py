@@ -134,8 +134,8 @@ class _Composer:
             sentences = [f"No two variants could be compared: see {ablation}the runs below."]
         lines = [
             *sentences,
-            *describe_noise(self.comparison),
-            *describe_container(self.comparison),
+            *describe_noise(self.evidence.answer),
+            *describe_container(self.evidence.answer),
             *describe_limits(self.evidence),
         ]
         return [*elements, Text(lines, bullets=True)]

@@ -9,14 +9,14 @@ from typing import get_args
 from speedproof.report.document import ShellCommand
 from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.figure_data import Evidence
-from speedproof.report.ratio_phrases import describe_interval, describe_unclaimed
-from speedproof.report.scope import name_place
+from speedproof.report.ratio_phrases import describe_interval, describe_undecided
+from speedproof.report.scope import name_found_place, name_place
 from speedproof.results.claim_results import ClaimVerdict
 from speedproof.results.comparison import AblationWhole, Comparison, StoppedExperiment, Throttled
 from speedproof.results.folder import Results
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, Summary
 from speedproof.stats.comparability import differing_conditions
-from speedproof.stats.main_ratios import list_judged
+from speedproof.stats.main_ratios import Answer, list_judged
 from speedproof.stats.metrics import METRICS, counts_warm_up
 from speedproof.stats.order_profit import LEAST_ROUNDS
 from speedproof.util.numbers import format_count, format_range, format_ratio, format_value
@@ -26,15 +26,15 @@ _MOST_NAMED = 4  # runs in a sentence
 _VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
 
 
-def describe_noise(comparison: Comparison) -> list[str]:
+def describe_noise(answer: Answer) -> list[str]:
     """Return one sentence on how far a variant differs from itself: one pair of this measurement resolves nothing smaller."""
     return [
-        f"Noise floor: {name_place(noise.title, noise, comparison)} against itself, measured the same way, gives a "
-        f"{comparison.title_of(noise.metric)} ratio of {value} (95 % interval {interval}, "
-        f"{format_count(noise.pairs, 'pair')}); its pairs differ by up to {format_value(noise.largest, '%')}."
-        for noise in comparison.noise_floor
+        f"Noise floor: {name_found_place(noise.subject.title, noise.place)} against itself, measured the same way, gives a "
+        f"{noise.metric_title} ratio of {value} (95 % interval {interval}, {format_count(noise.pairs, 'pair')}); its pairs "
+        f"differ by up to {format_value(noise.largest, '%')}."
+        for noise in answer.noises
         if noise.metric == "training_epoch_s"
-        for value, interval in [format_ratio(noise.centre, noise.low, noise.high)]
+        for value, interval in [format_ratio(*noise.ends)]
     ]
 
 
@@ -103,15 +103,15 @@ def describe_observed_ranges(results: Results) -> list[str]:
     return sentences
 
 
-def describe_container(comparison: Comparison) -> list[str]:
+def describe_container(answer: Answer) -> list[str]:
     """Return one sentence for each variant on what the container costs it, if experiments ran inside and outside by turns."""
     return [
-        f"Inside the container a {comparison.title_of(cost.metric)} of {cost.title} takes {value} as long as outside "
+        f"Inside the container a {cost.metric_title} of {cost.subject.title} takes {value} as long as outside "
         f"(95 % interval {interval}, {format_count(cost.pairs, 'pair')} of runs)"
-        f"{'' if cost.claimed else f': {describe_unclaimed(cost.outcome)}'}."
-        for cost in comparison.container
+        f"{'' if cost.is_shown else f': {describe_undecided(cost)}'}."
+        for cost in answer.containers
         if cost.metric == "training_epoch_s"
-        for value, interval in [format_ratio(cost.centre, cost.low, cost.high)]
+        for value, interval in [format_ratio(*cost.ends)]
     ]
 
 

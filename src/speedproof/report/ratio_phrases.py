@@ -17,8 +17,6 @@ from speedproof.stats.sequential import MOST_PAIRS
 from speedproof.util.numbers import format_count, format_digit, format_ratio, format_value
 from speedproof.util.text import capitalize
 
-_SHOWN = (State.FASTER, State.SLOWER)
-_UNDECIDED = (State.TOO_FEW, State.ONE_PAIR)
 _DOES = {
     "training_epoch_s": "trains an epoch",
     "epoch_s": "gets through an epoch",
@@ -61,7 +59,8 @@ def describe_state(found: RatioFinding) -> Badge:
 def badge_state(state: State, kind: Literal["ratio", "scaling", "container", "noise"], unequal: bool = False) -> Badge:
     """Return a state in a word or two."""
     text, tone = _OTHER_BADGES.get((kind, state), _BADGES[state])
-    return Badge(f"{text}, of unequal work", "open") if unequal and state in _SHOWN else Badge(text, tone)
+    shown = state in (State.FASTER, State.SLOWER)
+    return Badge(f"{text}, of unequal work", "open") if unequal and shown else Badge(text, tone)
 
 
 def describe_claimed(found: RatioFinding) -> str:
@@ -134,9 +133,9 @@ def describe_sureness(found: RatioFinding) -> str:
 def write_proof_sentence(found: RatioFinding, claim: str | None, fixed_rounds: bool) -> str:
     """Return all that a proof found of a command in a paragraph; `claim` is what is claimed, as it was typed."""
     evidence = "; ".join([_describe_evidence(found), *describe_whole(found.whole), *_describe_observed(found)])
-    verb = "measured" if found.is_open or found.state in _UNDECIDED else "is"
+    verb = "measured" if found.is_open or found.is_undecided else "is"
     said = f"{''.join(_compare(found, verb, _describe_here(found)))}{_name_metric(found)} ({evidence})"
-    if found.state in _UNDECIDED:
+    if found.is_undecided:
         said = f"no verdict yet: {said}"
     more = describe_more(found, fixed_rounds)
     if found.hidden_by_digits:
@@ -187,7 +186,7 @@ def describe_speedup(found: RatioFinding) -> str:
     evidence += "".join(
         f"; {reason}" for reason in [*_doubt_quality(found), *([found.work.reason] if found.work and found.unequal else [])]
     )
-    opening = "inconclusive: " if found.is_open else "no verdict yet: " if found.state in _UNDECIDED else ""
+    opening = "inconclusive: " if found.is_open else "no verdict yet: " if found.is_undecided else ""
     # A proof's may be a reported one; those of workloads have names of their own, which take no article.
     quality = found.rule.title if found.rule.name == Quality().name else "quality"
     keeps = found.state == State.FASTER and found.learning is not None and found.learning.check.outcome == "no worse"
@@ -222,7 +221,7 @@ def _doubt_quality(found: RatioFinding) -> list[str]:
     if found.learning is None:
         return []
     check = found.learning.check
-    doubted = check.outcome == "worse" or (check.outcome == "not established" and found.state in _SHOWN)
+    doubted = check.outcome == "worse" or (check.outcome == "not established" and found.is_shown)
     return [check.reason] if doubted else []
 
 
@@ -264,6 +263,11 @@ def describe_futile(stopped: StoppedExperiment) -> str:
     return f"rounds ended after {stopped.rounds}, since {most} would hardly decide; {enough}"
 
 
+def describe_undecided(found: RatioFinding) -> str:
+    """Return what is said of a ratio by which no difference is shown."""
+    return describe_unclaimed("no verdict" if found.is_undecided else found.state.value)
+
+
 def describe_unclaimed(outcome: str) -> str:
     """Return what is said of a ratio by which no variant is shown to be faster."""
     return {"no verdict": "too few pairs for a verdict", "equivalent": "equivalent"}.get(outcome, "inconclusive")
@@ -299,7 +303,7 @@ def _name_metric(found: RatioFinding) -> str:
 
 
 def _describe_evidence(found: RatioFinding, where: str = "") -> str:
-    return describe_interval(found.ends, found.pairs, found.state in _UNDECIDED, where, *found.bounds, joint=found.joint)
+    return describe_interval(found.ends, found.pairs, found.is_undecided, where, *found.bounds, joint=found.joint)
 
 
 def _describe_observed(found: RatioFinding) -> list[str]:

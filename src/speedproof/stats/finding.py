@@ -127,6 +127,7 @@ class RatioFinding:
     hidden_by_digits: bool = False
     digits_decide: bool = False  # whether printed digits made its outcome another
     ranks: tuple[int, int] | None = None  # of the subject and of the other, if these differ
+    largest: float | None = None  # difference of a pair, as a fraction, of what is compared with itself
     documented: Sequence[ClaimResult] = ()
     others: Sequence[tuple[str | None, Ends]] = ()  # the same ratio in other experiments
     outcome: Proof = "inconclusive"  # in the words of a proof
@@ -143,6 +144,16 @@ class RatioFinding:
     def has_interval(self) -> bool:
         """Return whether there are pairs enough for an interval."""
         return self.ends[1] is not None
+
+    @property
+    def is_shown(self) -> bool:
+        """Return whether a difference is shown."""
+        return self.state in (State.FASTER, State.SLOWER)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Return whether there are too few pairs for a verdict."""
+        return self.state in (State.TOO_FEW, State.ONE_PAIR)
 
     @property
     def is_open(self) -> bool:
@@ -191,7 +202,8 @@ class Reader:
             case _:
                 kind: Literal["container", "noise"] = "container" if isinstance(row, ContainerCost) else "noise"
                 own, title = NamedVariant(row.variant, row.title), self.comparison.title_of(row.metric)
-                return RatioFinding(kind, own, own, row.metric, title, *self._read_common(row))
+                largest = row.largest if isinstance(row, NoiseFloor) else None
+                return RatioFinding(kind, own, own, row.metric, title, *self._read_common(row), largest=largest)
 
     def find_timed(self, first: str, other: str, metric: str) -> Ratio | None:
         """Return the ratio of two variants' timed runs by a metric, whichever of them is the reference."""
