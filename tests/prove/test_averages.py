@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from speedproof.cli.application import app
-from speedproof.report.objection_phrases import describe_whole_process
+from speedproof.report.ratio_phrases import describe_whole
+from speedproof.stats.finding import find_whole
 from tests.support import without_machine
 
 pytestmark = pytest.mark.timed
@@ -102,4 +103,4 @@ def test_the_whole_process_is_named_if_it_disagrees(ratio, whole, said):
     ratio = ratio_of(*ratio)
     notes = {name: SimpleNamespace(better="higher" if name == "samples_per_s" else "lower") for name in (ratio.metric,)}
     comparison = SimpleNamespace(ratios=[ratio, ratio_of("process_s", *whole)], metrics=notes, title_of=lambda name: "process")
-    assert describe_whole_process(ratio, comparison).replace("\N{NO-BREAK SPACE}", " ") == said
+    assert "".join(describe_whole(find_whole(ratio, comparison))).replace("\N{NO-BREAK SPACE}", " ") == said

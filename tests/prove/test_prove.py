@@ -786,7 +786,7 @@ def test_fewer_epochs_are_unequal_work_in_the_first_line(place, measured):
     screen = compose_first_screen(read_evidence(place / "out/results"))
     sentence = "".join(map(str, screen.sentence))
     assert "B: sh more.sh 1 0.9 ran 12 epochs and the other 3: it is 2.00× as fast by its average epoch, but" in sentence
-    assert sentence.endswith("as fast as A: sh a.sh 2 0.9 on this machine.")
+    assert sentence.endswith("as fast as A: sh a.sh 2 0.9 on this machine, by the training epoch.")
     assert screen.badges[0].text == "inconclusive"
 
 

@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.report.answer import describe_answer
-from speedproof.report.forest import describe_state, draw_forest
+from speedproof.report.forest import draw_forest
 from speedproof.report.forest_picture import draw_forest_picture
-from speedproof.report.headlines import describe_needed
+from speedproof.report.ratio_phrases import describe_needed, describe_state
 from speedproof.results.comparison import Incomparable
 from speedproof.results.comparison_rows import Needed
 from speedproof.stats.compare import compare_experiments
-from speedproof.stats.main_ratios import find_main_ratios
+from speedproof.stats.main_ratios import Answer, find_answer
 from tests.report.conftest import make_results
 from tests.report.example import CLAIMS, EPOCH_S, Example, write_example
 
@@ -29,7 +29,7 @@ def compare(tmp_path, **settings):
 
 
 def answer(comparison):
-    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in describe_answer(comparison)]
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in describe_answer(find_answer(comparison))]
 
 
 def with_times(**times):
@@ -54,14 +54,12 @@ def with_times(**times):
         ),
         (
             {"rounds": 1, "experiments": 1},
-            f"No verdict: in a single pair of runs {FAST} measured 1.37× as fast as {BASELINE} on this machine, "
-            "which proves nothing.",
+            f"No verdict yet: {FAST} measured 1.37× as fast as {BASELINE} on this machine, by the training epoch.",
             "no verdict: one pair",
         ),
         (
             {"rounds": 3, "experiments": 1},
-            f"No verdict yet: in 3 pairs of runs {FAST} measured 1.37× as fast as {BASELINE} on this machine; "
-            "a verdict needs 4.",
+            f"No verdict yet: {FAST} measured 1.37× as fast as {BASELINE} on this machine, by the training epoch.",
             "no verdict",
         ),
         (
@@ -74,8 +72,7 @@ def with_times(**times):
 def test_the_first_line_is_the_answer(tmp_path, settings, sentence, state):
     comparison = compare(tmp_path, **settings)
     assert answer(comparison)[0] == sentence
-    (main,) = find_main_ratios(comparison, most=1)
-    assert describe_state(main).text == state
+    assert describe_state(find_answer(comparison).mains[0]).text == state
 
 
 def test_of_what_is_not_documented_the_faster_variant_is_named_first(tmp_path):
@@ -92,7 +89,7 @@ def test_of_rates_alone_the_variant_with_the_higher_rate_is_the_faster_one(tmp_p
     fast, slow = (FAST, BASELINE) if dict(epoch_s)["fast"] < dict(epoch_s)["baseline"] else (BASELINE, FAST)
     rate = "training samples a second"
     assert answer(comparison)[0] == f"{fast} is, by the {rate}, 1.37× as fast as {slow} on this machine."
-    (row,) = draw_forest(find_main_ratios(comparison), comparison).rows
+    (row,) = draw_forest(find_answer(comparison)).rows
     assert row.variants == [fast, " against ", slow]
 
 
@@ -103,9 +100,9 @@ def test_beside_an_experiments_number_stands_what_that_experiment_says_of_a_clai
     comparison.claims[:] = [
         claim.model_copy(update={"verdict": "inconclusive", "by_experiment": by_experiment}) for claim in claims
     ]
-    mains = find_main_ratios(comparison)
-    assert {row.said.text for row in draw_forest(mains, comparison).rows if row.bands} == {
-        f"claim {by_experiment[mains[0].row.experiment]}"
+    answered = find_answer(comparison)
+    assert {row.said.text for row in draw_forest(answered).rows if row.bands} == {
+        f"claim {by_experiment[answered.mains[0].place.experiment]}"
     }
     assert "inconclusive: reproduced in experiment-1, inconclusive in experiment-2" in answer(comparison)[-1]
 
@@ -122,7 +119,7 @@ def test_the_documented_ratio_of_another_mode_is_named_and_keeps_the_way_round(t
 def test_the_second_line_says_how_sure_that_is(tmp_path):
     assert answer(compare(tmp_path / "six"))[1] == "95 % interval 1.34–1.40×, 6 pairs of runs on one machine."
     single = answer(compare(tmp_path / "one", rounds=1, experiments=1))[1]
-    assert single == "1 pair of runs on one machine: no interval, so nothing is shown."
+    assert single == "1 pair of runs on one machine; a verdict needs 4."
 
 
 def test_where_nothing_was_compared_the_answer_says_so(tmp_path):
@@ -134,7 +131,7 @@ def test_where_nothing_was_compared_the_answer_says_so(tmp_path):
     fewer = Incomparable(reference="a", candidate="b", mode="timed", experiment="experiment-1", differences=[samples])
     comparison.incomparable.append(fewer)
     assert answer(comparison) == [f"No two variants could be compared: {samples}."]
-    assert draw_forest(find_main_ratios(comparison), comparison) is None
+    assert draw_forest(find_answer(comparison)) is None
 
 
 def test_verdict_answers_in_its_first_line(tmp_path):
@@ -147,11 +144,11 @@ def test_verdict_answers_in_its_first_line(tmp_path):
 
 def test_a_documented_ratio_leads_with_its_band_and_its_verdict(tmp_path):
     comparison = compare(tmp_path, modes=("timed", "documented"), rounds=6)
-    documented = next(main for main in find_main_ratios(comparison) if main.claims)
-    forest = draw_forest([documented], comparison)
+    documented = find_answer(comparison).documented
+    forest = draw_forest(Answer([documented]))
     row = forest.rows[0]
     assert row.said.text.startswith("claim ")
-    assert [band.text for band in row.bands] == [f"documented {claim.documented}" for claim in documented.claims]
+    assert [band.text for band in row.bands] == [f"documented {claim.documented}" for claim in documented.documented]
     assert all(0 <= band.left < band.left + band.width <= 100 for band in row.bands)
     assert row.what.endswith("under the profiler")
 
@@ -159,17 +156,17 @@ def test_a_documented_ratio_leads_with_its_band_and_its_verdict(tmp_path):
 @pytest.mark.parametrize(("high", "fades"), [(2.3, ""), (None, "right")])
 def test_a_range_without_an_end_fades_out(tmp_path, high, fades):
     comparison = compare(tmp_path, modes=("timed", "documented"), rounds=6)
-    documented = next(main for main in find_main_ratios(comparison) if main.claims)
-    claim = documented.claims[0]
+    documented = find_answer(comparison).documented
+    claim = documented.documented[0]
     claim = claim.model_copy(update={"ratio": claim.ratio.model_copy(update={"low": 1.7, "high": high})})
-    (row,) = draw_forest([replace(documented, claims=[claim])], comparison).rows
-    assert [band.fades for band in row.bands] == [fades]
-    picture = draw_forest_picture(draw_forest([replace(documented, claims=[claim])], comparison), "here")
+    forest = draw_forest(Answer([replace(documented, documented=[claim])]))
+    assert [band.fades for band in forest.rows[0].bands] == [fades]
+    picture = draw_forest_picture(forest, "here")
     assert ("url(#right)" in picture) == (fades == "right")
 
 
 def test_every_position_lies_on_the_axis_and_ticks_stand_apart(tmp_path):
-    forest = draw_forest(find_main_ratios(compare(tmp_path, control=True)), compare(tmp_path / "again", control=True))
+    forest = draw_forest(find_answer(compare(tmp_path, control=True)))
     places = [place for row in forest.rows for place in (row.centre, row.left, row.left + row.width)]
     assert all(0 < place < 100 for place in places)
     at = [place for place, _ in forest.ticks]
@@ -195,6 +192,6 @@ def test_memory_stands_behind_times_and_is_never_called_fast(tmp_path):
         claim.model_copy(update={"ratio": claim.ratio.model_copy(update={"metric": "peak_memory_mib"})}) for claim in claims
     ]
     comparison.ratios[:] = [memory, time]
-    assert [main.row.metric for main in find_main_ratios(comparison)] == ["training_epoch_s", "peak_memory_mib"]
+    assert [main.metric for main in find_answer(comparison).mains] == ["training_epoch_s", "peak_memory_mib"]
     comparison.ratios[:] = [memory]
     assert answer(comparison)[0] == f"{BASELINE} has 1.37× the peak memory of the GPU of {FAST} on this machine."

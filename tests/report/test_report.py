@@ -135,16 +135,14 @@ def test_prepared_volumes_are_told_with_what_they_took(tmp_path):
 def test_variants_that_cannot_be_told_apart_read_no_difference_shown(tmp_path):
     same = Example(experiments=1, rounds=4, epoch_s=(("baseline", 1.08), ("fast", 1.08)), gpu=False, profiler="kineto")
     text = report_of(make_results(tmp_path / "results", same))
-    assert "Training epoch: inconclusive between Fast (profiling) and Baseline (profiling)" in text
+    assert "Training epoch: inconclusive: Fast (profiling) measured 1.0" in text
 
 
 def test_a_single_pair_shows_nothing(tmp_path):
     text = report_of(make_results(tmp_path / "results", Example(experiments=1, rounds=1, gpu=False, profiler="kineto")))
-    assert "1 pair of runs on one machine: no interval, so nothing is shown" in text
-    assert (
-        "single pair of runs Fast (profiling) measured 1.37× as fast as Baseline (profiling) on this machine, "
-        "which proves nothing.**" in text
-    )
+    assert "1 pair of runs on one machine; a verdict needs 4." in text
+    said = "measured 1.37× as fast as Baseline (profiling) on this machine, by the training epoch, under the profiler.**"
+    assert f"**No verdict yet: Fast (profiling) {said}" in text
 
 
 def test_what_was_documented_of_a_variant_that_nothing_is_compared_with_stands_on_the_first_screen(tmp_path):
@@ -362,7 +360,7 @@ def test_a_dice_that_only_some_runs_reach_withholds_the_ratio_and_says_so_first(
     reason = "only 2 of 3 runs of Baseline (profiling) and 2 of 3 runs of Fast (profiling) reached it"
     variants = "Baseline (profiling) / Fast (profiling)"
     assert f"- Time to Dice from the start of the process (0.49): the ratio {variants} is withheld: {reason}.\n" in opening
-    assert "from the start of the process (0.3): no verdict on Fast" in opening
+    assert "from the start of the process (0.3): no verdict yet: Fast" in opening
     assert f"| 0.490 | Fast (profiling) | 2 of 3 | – | – | – | withheld: {reason} | withheld: {reason} |" in table
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from speedproof.report.answer import describe_outcome, list_judged
+from speedproof.report.claim_phrases import describe_outcome
 from speedproof.report.headlines import describe_speedups
 from speedproof.report.report_tables import list_ways_to_quality
 from speedproof.results.comparison import COMPARISON_FILE, read_comparison
@@ -17,6 +17,7 @@ from speedproof.results.folder import read_results
 from speedproof.stats.claims import judge_claim
 from speedproof.stats.claims_file import load_claims
 from speedproof.stats.compare import compare_experiments, write_comparison
+from speedproof.stats.main_ratios import list_judged
 from speedproof.stats.stated_number import StatedNumber
 from speedproof.util.errors import RecordError
 from speedproof.util.numbers import format_ratio, format_value

@@ -10,6 +10,7 @@ from speedproof.report.objection_phrases import describe_objection, describe_rem
 from speedproof.results.files import write_json
 from speedproof.results.run_record import GPU_FILE, RUN_FILE
 from speedproof.stats.compare import compare_experiments
+from speedproof.stats.main_ratios import find_answer
 from tests.report.example import CLAIMS, Example, vouch_again, write_example
 
 QUIET = {"cores": 2, "seconds": 10.0, "others_cpu_s": 0.1, "stolen_s": 0.0, "quota_throttled_s": 0.0, "thermal_events": 0}
@@ -86,11 +87,11 @@ def test_noise_that_exceeds_the_effect_comes_first(tmp_path):
     assert ratio.outcome == "inconclusive"
     assert found["noise"].values == {"spread": pytest.approx(0.0101, abs=1e-4), "effect": pytest.approx(1.48 / 1.47 - 1)}
     assert (
-        describe_answer(compare_experiments(results, CLAIMS))[0]
+        describe_answer(find_answer(compare_experiments(results, CLAIMS)))[0]
         .replace(NARROW, " ")
         .startswith(
             "Inconclusive: runs of one variant differ by 1.0 %, more than the 0.7 % between the variants; other "
-            "programs took 0.8 of 2 cores during the runs; whether "
+            "programs took 0.8 of 2 cores during the runs; "
         )
     )
     assert describe_remedy(ratio.objections) == "Longer runs differ less; --wait-for-quiet 10 waits for other programs."

@@ -55,16 +55,19 @@ def _print_comparison(results: Path, json: bool, metrics: bool) -> None:
     from speedproof.report.answer import describe_answer
     from speedproof.report.findings import describe_noise, describe_verdicts
     from speedproof.report.headlines import describe_headlines
+    from speedproof.results.asked import read_asked
     from speedproof.results.folder import read_current_comparison
+    from speedproof.stats.main_ratios import find_answer
 
     comparison = read_current_comparison(results)
     if json:
         typer.echo(comparison.model_dump_json(indent=1))
         return
-    for sentence in describe_answer(comparison):
+    answer = find_answer(comparison, read_asked(results))
+    for sentence in describe_answer(answer):
         say(sentence)
     say("")
-    for sentence in [*describe_headlines(comparison), *describe_noise(comparison), describe_verdicts(comparison)]:
+    for sentence in [*describe_headlines(comparison), *describe_noise(answer), describe_verdicts(comparison)]:
         say(sentence)
     if metrics:
         from speedproof.report.terminal import print_metrics

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from speedproof.cluster.check_answer import Answer
+from speedproof.cluster.check_answer import CheckAnswer
 from speedproof.util.errors import ConfigError
 
 FAILED_STATUS = 193  # of the set-up; a program's own status is passed on
@@ -88,11 +88,11 @@ def explain_no_isolation() -> str:
         return "what is written stays" if (folder / "written").exists() else ""
 
 
-def check_isolation() -> Answer:
+def check_isolation() -> CheckAnswer:
     """Say whether each run of a proof could be isolated here."""
     if why := explain_no_isolation():
-        return Answer("absent", f"--isolate does not work: {why}", ADVICE)
-    return Answer("good", "--isolate works: what a run writes can be dropped after it")
+        return CheckAnswer("absent", f"--isolate does not work: {why}", ADVICE)
+    return CheckAnswer("good", "--isolate works: what a run writes can be dropped after it")
 
 
 def require_isolation() -> None:

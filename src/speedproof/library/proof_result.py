@@ -10,21 +10,21 @@ import pandas as pd
 from speedproof.library.guest import as_guest
 from speedproof.library.html_table import write_html
 from speedproof.library.ratio_frame import tabulate_levels
-from speedproof.report.answer import describe_answer, describe_main, describe_sureness
+from speedproof.report.answer import describe_answer
 from speedproof.report.document import PAGE_FILE
 from speedproof.report.figures.figure_data import read_evidence
-from speedproof.report.forest import describe_state, judge_claimed
+from speedproof.report.ratio_phrases import describe_main, describe_state, describe_sureness
 from speedproof.report.terminal import Listing
-from speedproof.results.asked import Asked, read_asked
-from speedproof.results.comparison import Comparison, ContainerCost, Ratio, Scaling
+from speedproof.results.asked import read_asked
+from speedproof.results.comparison import Comparison
 from speedproof.results.folder import read_current_comparison
 from speedproof.results.run_record import Mode
 from speedproof.run.archive.rebuild import rebuild_report
 from speedproof.run.proof.find import RESULTS, VERDICT_FILE, check_finished, read_verdict
-from speedproof.run.proof.verdict import JudgedObjection, Verdict, judge_objections
+from speedproof.run.proof.verdict import JudgedObjection, Verdict, list_objections
 from speedproof.run.staleness import check_current
-from speedproof.stats.main_ratios import MainRatio, find_main_ratios
-from speedproof.stats.proof_claim import judge_ratio
+from speedproof.stats.finding import RatioFinding
+from speedproof.stats.main_ratios import find_answer
 from speedproof.util.errors import RecordError, SpeedproofError
 from speedproof.util.numbers import format_ratio
 
@@ -172,56 +172,27 @@ def describe_proof(verdict: Verdict, folder: Path) -> ProofResult:
 def _describe_record(folder: Path) -> ProofResult:
     """Return what a results folder or a record says: its main ratios, as its report has them."""
     comparison = read_current_comparison(folder)
-    asked = read_asked(folder)
-    candidates = [_describe_ratio(main, comparison, asked) for main in find_main_ratios(comparison)]
+    answer = find_answer(comparison, read_asked(folder))
+    candidates = [_describe_finding(main) for main in answer.mains]
     outcome = candidates[0].outcome if candidates else _NOTHING
-    return ProofResult(outcome, " ".join(describe_answer(comparison)), candidates, folder, folder, comparison, False)
+    return ProofResult(outcome, " ".join(describe_answer(answer)), candidates, folder, folder, comparison, False)
 
 
-def _describe_ratio(main: MainRatio, comparison: Comparison, asked: Asked | None) -> CandidateResult:
-    row = main.row
-    name, reference = _name_sides(main, comparison)
-    centre, low, high = main.interval
+def _describe_finding(found: RatioFinding) -> CandidateResult:
+    """Return a main finding; the outcome of what compares no two variants is in the words of the report."""
+    centre, low, high = found.ends
+    container = found.kind == "container"
     return CandidateResult(
-        name=name,
-        reference=reference,
-        metric=getattr(row, "metric", "scaling efficiency"),
+        name=found.subject.title,
+        reference=f"{found.subject.title}, outside the container" if container else found.against.title,
+        metric=found.metric,
         ratio=centre,
         interval=_pair(low, high),
-        pairs=row.pairs,
-        outcome=_judge_main(main, comparison, asked),
-        sentence=f"{''.join(describe_main(main, comparison))} {describe_sureness(main, comparison)}",
-        objections=judge_objections(row, comparison.variants) if isinstance(row, Ratio) else [],
+        pairs=found.pairs,
+        outcome=found.outcome if found.kind == "ratio" else describe_state(found).text,
+        sentence=f"{''.join(describe_main(found))} {describe_sureness(found)}",
+        objections=list_objections(found),
     )
-
-
-def _name_sides(main: MainRatio, comparison: Comparison) -> tuple[str, str]:
-    """Return the titles of the variant that a main ratio speaks for and of the one that it is compared with."""
-    row = main.row
-    match row:
-        case Scaling():
-            return row.larger_title, row.smaller_title
-        case Ratio():
-            name, reference = main.variants
-            return comparison.variants[name], comparison.variants[reference]
-        case ContainerCost():
-            return row.title, f"{row.title}, outside the container"
-        case _:
-            raise TypeError("a noise floor is no finding")
-
-
-def _judge_main(main: MainRatio, comparison: Comparison, asked: Asked | None) -> str:
-    """Return the outcome of a main ratio in the words of `prove`; of what compares no two variants in those of the report."""
-    row = main.row
-    if not isinstance(row, Ratio):
-        return describe_state(main).text
-    if (claimed := judge_claimed(row, asked, comparison.quality)) is not None:
-        return claimed[1]
-    if main.state == "shown":
-        if asked and judge_ratio(row, None, comparison.quality) == "quality not established":
-            return "quality not established"
-        return "faster" if main.interval[0] >= 1 else "slower"
-    return {"withheld": "worse quality", "equivalent": "equivalent"}.get(main.state, "inconclusive")
 
 
 def _pair(low: float | None, high: float | None) -> tuple[float, float] | None:

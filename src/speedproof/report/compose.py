@@ -2,7 +2,6 @@
 
 from speedproof.report import report_tables, setup_sections
 from speedproof.report.accounts import draw_bars, draw_waterfall, read_accounts
-from speedproof.report.answer import capitalize
 from speedproof.report.document import Document, Element, Markup, Picture, Text, make_sections, make_table
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.findings import (
@@ -18,7 +17,7 @@ from speedproof.report.headlines import describe_headlines, name_case, tabulate_
 from speedproof.report.ranks_section import compose_gpus, describe_rank_variants
 from speedproof.report.timeline.fragment import TracedVariant
 from speedproof.results.comparison import Comparison
-from speedproof.stats.main_ratios import MainRatio, find_main_ratios
+from speedproof.util.text import capitalize
 
 _UNMEASURED = "Documented, not measured here, and what it would take"
 _LONG_ABLATION = 30  # stages: a longer one is folded
@@ -79,15 +78,10 @@ def _name_use(comparison: Comparison) -> str:
 def find_timeline_variants(evidence: Evidence) -> list[TracedVariant]:
     """Return the variants whose traces a page shows: those of the main ratio where they have one, else the first two."""
     traced = list(evidence.traces)
-    main = next((one.variants for one in _main_pairs(evidence)), ())
-    chosen = [name for name in reversed(main) if name in traced]
+    main = next(((one.against.name, one.subject.name) for one in evidence.answer.mains if one.kind == "ratio"), ())
+    chosen = [name for name in main if name in traced]
     shown = [evidence.traces[name][0] for name in (chosen if len(chosen) == 2 else traced[:2])]
     return [TracedVariant(run.title, run.trace) for run in shown]
-
-
-def _main_pairs(evidence: Evidence) -> list[MainRatio]:
-    """Return the main ratios of two variants, which one of a container is not."""
-    return [one for one in find_main_ratios(evidence.comparison) if hasattr(one.row, "reference")]
 
 
 def _compose_reach(evidence: Evidence) -> list[Element]:
@@ -102,8 +96,8 @@ def _compose_reach(evidence: Evidence) -> list[Element]:
     if not sentences and not elements:
         sentences = [report_tables.RESULT_PROSE["nothing_compared"](len(comparison.ablation) > 1)]
     limits = [
-        *describe_noise(comparison),
-        *describe_container(comparison),
+        *describe_noise(evidence.answer),
+        *describe_container(evidence.answer),
         *describe_limits(evidence),
     ]
     return [*elements, Text([*sentences, *limits], bullets=True)]
@@ -112,8 +106,9 @@ def _compose_reach(evidence: Evidence) -> list[Element]:
 def _compose_why(evidence: Evidence) -> list[Element]:
     accounts = read_accounts(evidence)
     elements: list[Element] = [draw_bars(list(accounts.values()))] if accounts else []
-    if compared := next((one for one in _main_pairs(evidence) if all(name in accounts for name in one.variants)), None):
-        faster, slower = compared.variants if compared.interval[0] >= 1 else compared.variants[::-1]
+    pairs = ([variant.name for variant in one.faster_first] for one in evidence.answer.mains if one.kind == "ratio")
+    if compared := next((pair for pair in pairs if all(name in accounts for name in pair)), None):
+        faster, slower = compared
         elements.append(draw_waterfall(accounts[slower], accounts[faster]))
     sentences = [
         *describe_variants(evidence),

@@ -7,17 +7,17 @@ from shlex import quote
 from typing import get_args
 
 from speedproof.profilers.formats import describe_foreign
-from speedproof.report.answer import list_judged
 from speedproof.report.document import ShellCommand
 from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.figure_data import Evidence
-from speedproof.report.headlines import describe_evidence, describe_unclaimed
-from speedproof.report.scope import name_place
+from speedproof.report.ratio_phrases import describe_interval, describe_undecided
+from speedproof.report.scope import name_found_place, name_place
 from speedproof.results.claim_results import ClaimVerdict
 from speedproof.results.comparison import AblationWhole, Comparison, StoppedExperiment, Throttled
 from speedproof.results.folder import Results
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, Summary
 from speedproof.stats.comparability import differing_conditions
+from speedproof.stats.main_ratios import Answer, list_judged
 from speedproof.stats.metrics import METRICS, SPREAD_EPOCH, TRAINING_EPOCH, counts_warm_up
 from speedproof.stats.order_profit import LEAST_ROUNDS
 from speedproof.stats.stopping_rules import STOPPING_RULES
@@ -28,15 +28,15 @@ _MOST_NAMED = 4  # runs in a sentence
 _VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
 
 
-def describe_noise(comparison: Comparison) -> list[str]:
+def describe_noise(answer: Answer) -> list[str]:
     """Return one sentence on how far a variant differs from itself: one pair of this measurement resolves nothing smaller."""
     return [
-        f"Noise floor: {name_place(noise.title, noise, comparison)} against itself, measured the same way, gives a "
-        f"{comparison.title_of(noise.metric)} ratio of {value} (95 % interval {interval}, "
-        f"{format_count(noise.pairs, 'pair')}); its pairs differ by up to {format_value(noise.largest, '%')}."
-        for noise in comparison.noise_floor
+        f"Noise floor: {name_found_place(noise.subject.title, noise.place)} against itself, measured the same way, gives a "
+        f"{noise.metric_title} ratio of {value} (95 % interval {interval}, {format_count(noise.pairs, 'pair')}); its pairs "
+        f"differ by up to {format_value(noise.largest, '%')}."
+        for noise in answer.noises
         if noise.metric == TRAINING_EPOCH
-        for value, interval in [format_ratio(noise.centre, noise.low, noise.high)]
+        for value, interval in [format_ratio(*noise.ends)]
     ]
 
 
@@ -98,15 +98,15 @@ def describe_observed_ranges(results: Results) -> list[str]:
     return sentences
 
 
-def describe_container(comparison: Comparison) -> list[str]:
+def describe_container(answer: Answer) -> list[str]:
     """Return one sentence for each variant on what the container costs it, if experiments ran inside and outside by turns."""
     return [
-        f"Inside the container a {comparison.title_of(cost.metric)} of {cost.title} takes {value} as long as outside "
+        f"Inside the container a {cost.metric_title} of {cost.subject.title} takes {value} as long as outside "
         f"(95 % interval {interval}, {format_count(cost.pairs, 'pair')} of runs)"
-        f"{'' if cost.claimed else f': {describe_unclaimed(cost.outcome)}'}."
-        for cost in comparison.container
+        f"{'' if cost.is_shown else f': {describe_undecided(cost)}'}."
+        for cost in answer.containers
         if cost.metric == TRAINING_EPOCH
-        for value, interval in [format_ratio(cost.centre, cost.low, cost.high)]
+        for value, interval in [format_ratio(*cost.ends)]
     ]
 
 
@@ -131,10 +131,11 @@ def describe_ablation(comparison: Comparison) -> list[str]:
 
 def _describe_whole(whole: AblationWhole, comparison: Comparison) -> str:
     titles = {stage.variant: stage.title for stage in comparison.ablation}
+    evidence = describe_interval((whole.centre, whole.low, whole.high), whole.pairs, whole.outcome == "no verdict")
     sentence = (
         f"{comparison.title_of(whole.metric).capitalize()}, {titles[whole.reference]} / the last stage, in the ablation's own "
         f"{name_place('experiments', whole, comparison)}: {format_ratio(whole.centre, whole.low, whole.high)[0]}"
-        f"{f', withheld: {whole.withheld}' if whole.withheld else ''} ({describe_evidence(whole)}); "
+        f"{f', withheld: {whole.withheld}' if whole.withheld else ''} ({evidence}); "
         f"the stages multiply to {format_value(whole.product, '×')}"
     )
     if whole.multiplies is None:
@@ -156,7 +157,22 @@ def describe_verdicts(comparison: Comparison) -> str:
 
 def describe_limits(evidence: Evidence) -> list[str]:
     """Return what these numbers cannot show: the device, the data, the profiler and the number of runs decide."""
-    return list(_find_limits(evidence))
+    results, comparison = evidence.results, evidence.comparison
+    return [
+        *_limit_conditions(evidence),
+        *_limit_comparisons(evidence),
+        *describe_warm_ups(results),
+        *_find_company(results),
+        *describe_tuning(results),
+        *describe_prepared(comparison),
+        *describe_stopping(comparison),
+        *describe_observed_ranges(results),
+        *describe_throttled(comparison.throttled),
+        *_describe_continued(comparison),
+        *_limit_experiments(evidence),
+        *_find_traces_elsewhere(evidence),
+        *_find_traces_of_many(evidence),
+    ]
 
 
 def describe_variants(evidence: Evidence) -> list[str]:
@@ -177,7 +193,8 @@ def describe_differences(evidence: Evidence) -> list[str]:
     ]
 
 
-def _find_limits(evidence: Evidence) -> Iterator[str]:
+def _limit_conditions(evidence: Evidence) -> Iterator[str]:
+    """Yield what a missing GPU, synthetic data and another profiler leave open."""
     conditions = evidence.comparison.conditions
     if conditions.gpu is None and evidence.proof:
         yield "Measured without a GPU; results on a GPU may differ."
@@ -193,7 +210,12 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
             "learnt, not what real data would give."
         )
     yield from dict.fromkeys(filter(None, (describe_foreign(summary.profiler) for _, summary in evidence.traces.values())))
-    ratios = [ratio for ratio in evidence.comparison.ratios if ratio.mode == "timed"]
+
+
+def _limit_comparisons(evidence: Evidence) -> Iterator[str]:
+    """Yield what few pairs, qualities that are not judged, unknown work and a missing control leave open."""
+    comparison, proof = evidence.comparison, evidence.proof
+    ratios = [ratio for ratio in comparison.ratios if ratio.mode == "timed"]
     # Of each two variants in an experiment, by the metric that has most.
     pairs: dict[tuple[str | None, str, str], int] = {}
     for ratio in ratios:
@@ -202,41 +224,44 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
     if 1 in pairs.values():
         yield "A single pair of runs has no interval: repeat the measurement (measurement.rounds) before you quote a ratio."
     judged = [ratio.quality.outcome != "not judged" for ratio in ratios if ratio.quality is not None]
-    if evidence.proof and evidence.comparison.quality.margin is None:
-        yield ("Quality was not compared; add --quality and --margin.")
+    if proof and comparison.quality.margin is None:
+        yield "Quality was not compared; add --quality and --margin."
     elif not all(judged):
         yield (
             f"Equal quality is judged {'not everywhere' if any(judged) else 'nowhere'}: a variant that has hardly learnt "
             "anything yet says nothing about what its speed costs in quality."
         )
-    if not evidence.proof and any(ratio.work is not None and ratio.work.outcome == "unknown" for ratio in ratios):
+    if not proof and any(ratio.work is not None and ratio.work.outcome == "unknown" for ratio in ratios):
         yield "Work unknown: not every variant reports how much its epochs compute, so equal work in them is not shown."
-    compared = ratios or evidence.comparison.scaling
-    if compared and not evidence.comparison.noise_floor:
-        how = "--control" if evidence.proof else "measurement.control"
+    if (ratios or comparison.scaling) and not comparison.noise_floor:
+        how = "--control" if proof else "measurement.control"
         yield f"How far a variant differs from itself was not measured; add a control ({how})."
-    if evidence.proof and 1 < max(pairs.values(), default=0) < LEAST_ROUNDS:
+    if proof and 1 < max(pairs.values(), default=0) < LEAST_ROUNDS:
         yield f"Whether a command profits from the other's run just before it is checked from {LEAST_ROUNDS} rounds on."
-    yield from describe_warm_ups(evidence.results)
-    yield from _find_company(evidence.results)
-    yield from describe_tuning(evidence.results)
-    yield from describe_prepared(evidence.comparison)
-    yield from describe_stopping(evidence.comparison)
-    yield from describe_observed_ranges(evidence.results)
-    yield from describe_throttled(evidence.comparison.throttled)
-    for broken in evidence.comparison.continued:
+
+
+def _describe_continued(comparison: Comparison) -> Iterator[str]:
+    for broken in comparison.continued:
         breaks = "; ".join(f"at epoch {epoch} ({why})" for epoch, why in zip(broken.epochs, broken.reasons, strict=True))
         yield (
             f"{broken.experiment}/{broken.run} was killed and went on from its checkpoint {breaks}. Each epoch counts once, "
             "and no time from the start of a process is taken of it."
         )
-    results = evidence.results  # experiments of profiled runs alone give no ratio
+
+
+def _limit_experiments(evidence: Evidence) -> Iterator[str]:
+    """Yield that intervals are of one experiment; those of profiled runs alone give no ratio."""
+    results, comparison = evidence.results, evidence.comparison
+    compared = comparison.scaling or any(ratio.mode == "timed" for ratio in comparison.ratios)
     timed = {run.experiment for variant in results.variants for run in results.select(variant, "timed")}
-    if (compared and len(timed) == 1) or (not compared and list_judged(evidence.comparison) and len(results.experiments) == 1):
+    if (compared and len(timed) == 1) or (not compared and list_judged(comparison) and len(results.experiments) == 1):
         yield "One experiment on one device: intervals cover what differs from run to run, not from day to day."
-    yield from _find_traces_elsewhere(evidence)
+
+
+def _find_traces_of_many(evidence: Evidence) -> Iterator[str]:
+    """Yield which profiled run stands for several of a variant."""
     for variant, (run, _) in evidence.traces.items():
-        if (profiled := len(results.select(variant, run.run.mode))) > 1:
+        if (profiled := len(evidence.results.select(variant, run.run.mode))) > 1:
             yield f"{run.title}: what is said of its trace is of {run.experiment}/{run.name}, one of {profiled} profiled runs."
 
 

@@ -5,18 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from speedproof.report.answer import capitalize
 from speedproof.report.document import Row
-from speedproof.report.forest import describe_state
 from speedproof.report.objection_phrases import describe_objection
+from speedproof.report.ratio_phrases import badge_state
 from speedproof.report.scope import SHARED_MACHINE
 from speedproof.report.trace_listings import Listing
 from speedproof.results.claim_results import ClaimResult
 from speedproof.results.objections import list_leading
-from speedproof.stats.main_ratios import MainRatio, judge_row
+from speedproof.stats.finding import judge_row
 from speedproof.stats.merged_ratios import MergedRatio
 from speedproof.stats.metrics import METRICS
 from speedproof.util.numbers import format_count, format_range, format_ratio, format_value
+from speedproof.util.text import capitalize
 
 _COLUMNS = ["metric", ">ratio", ">95 % interval", ">pairs", "measured on", "outcome"]
 _CLAIMS = ["documented ratio", "documented", ">measured", ">95 % interval", ">pairs", "outcome"]
@@ -93,7 +93,7 @@ def _list_cells(merged: MergedRatio) -> Row:
 
 def _describe_outcome(merged: MergedRatio) -> str:
     """Return what is known of a ratio, in the words of a report, of the variant that a ratio above 1 favours."""
-    return describe_state(MainRatio(merged.ratio, judge_row(merged.ratio), keeps_direction=True)).text
+    return badge_state(judge_row(merged.ratio), "ratio", merged.ratio.unequal).text
 
 
 def _list_doubts(merged: MergedRatio) -> list[str]:

@@ -2,11 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from speedproof.results.comparison import Comparison, Ratio
 from speedproof.results.objections import Objection, ObjectionKind
-from speedproof.stats.main_ratios import orient
-from speedproof.stats.metrics import PROCESS
 from speedproof.util.numbers import Unit, format_count, format_duration, format_range, format_ratio, format_value
+from speedproof.util.text import capitalize
 from speedproof.util.units import MIB
 
 # Where a process spends time outside of its epochs.
@@ -35,52 +33,82 @@ _AVERAGES = {"epoch": "average epoch", "rate": "rate"}
 _WHOLES = {"all_epochs": "over all epochs", "process": "as a whole process"}
 
 
+_TEMPLATES: dict[ObjectionKind, str] = {
+    "works when judged": "the quality command takes at least {judging_s:s} for {whose} and {other_judging_s:s} for the other, "
+    "but a run of {whose} saves {gain_s:s}",
+    "watched run": "no sign that {whose} behaves differently when it is watched: it ran {watched_s:s}, its blind runs predict "
+    "{between}",
+    "noise": "runs of one variant differ by {spread:%}, more than the {effect:%} between the variants",
+    "busy machine": "other programs took {others_cores:.2g} of {cores:#core} during the runs",
+    "stolen time": "the hypervisor took {stolen_cores:.2g} of {cores:#core} away during the runs",
+    "cpu quota": "a CPU quota held the runs back for {held_s:~s} of core time in {watched_s:~s}",
+    "heat": "heat held the processor's clock down {events:#time} during the runs",
+    "gpu clocks": "the GPU held its clocks down in {held:%} of the samples of {whose}, {other_held:%} of the other's; the "
+    "other's mean clock is {clock_ratio:.3g}× as high",
+    "gpu still busy": "when {whose} says that an epoch is done, the GPU still works for {overhang_s:s} on it (the other's: "
+    "{other_overhang_s:s}); synchronize before you read the clock",
+}
+# What stands behind a variant's name.
+_OF_NAMED: dict[ObjectionKind, str] = {
+    "may be slowed": " was only run with {names} as it was after another command ran; --isolate drops such changes",
+    "spoilt": " may be slow because {names} vanished or changed while another command ran; restore that first, then prove "
+    "again with --isolate",
+    "watched run differs": " behaves differently when it is watched: it ran {watched_s:s}, where its blind runs predict "
+    "{between}",
+    "warm caches": ": its warm-up took {first_s:s}, later runs {later_s:s}, which found compile caches as it left them "
+    "(--caches cold)",
+    "changed packages": " changed packages of the interpreter: {names}; use an environment for each",
+    "changed links": " changed linked files, which all runs see: {names}",
+    "changed test data": " changed {names}, which the quality command reads; put it where programs cannot write",
+    "cores": " uses {own:.1f} cores, the other {other:.1f}",
+    "bytes read": " reads {own:MiB}, the other {other:MiB}",
+    "gpus": " computes on {own:g} GPUs, the other on {other:g}",
+}
+
+
+class Named(str):
+    """A clause that begins with a variant's name."""
+
+    __slots__ = ()
+
+
+class _Number(float):
+    """A number that a template writes in a unit, as a count of things (`#core`), or as a duration (`~s`)."""
+
+    def __format__(self, how: str) -> str:
+        match how[:1]:
+            case "#":
+                return format_count(int(self), how[1:])
+            case "~":
+                return format_duration(self)
+            case "M":
+                return format_value(self / MIB, how)
+            case "s" | "×" | "%":
+                return format_value(self, how)
+            case _:
+                return super().__format__(how)
+
+
 def describe_objection(objection: Objection, titles: Mapping[str, str]) -> str:
     """Return an objection as a clause; `titles` are the variants' names for readers."""
-    return _PHRASES[objection.kind](objection, titles.get(objection.variant or "", "both"))
+    whose = titles.get(objection.variant or "", "both")
+    if objection.kind in _PHRASES:
+        return _PHRASES[objection.kind](objection, whose)
+    if objection.kind in _TEMPLATES:
+        return _fill(_TEMPLATES[objection.kind], objection, whose)
+    return Named(f"{whose}{_fill(_OF_NAMED[objection.kind], objection, whose)}")
 
 
-def describe_unequal_epochs(ratio: Ratio, subject: str) -> str:
-    """Return that the variants of a ratio ran different numbers of epochs, that of `subject` first; nothing if they did not.
-
-    An objection that says so is enough.
-    """
-    if ratio.work is None or not ratio.work.epochs or any("epochs" in one.values for one in ratio.objections):
-        return ""
-    own, other = ratio.work.epochs if subject == ratio.reference else reversed(ratio.work.epochs)
-    return f", of unequal work ({format_count(own, 'epoch')} against {other:g})"
+def describe_condition(objection: Objection, titles: Mapping[str, str]) -> str:
+    """Return an objection as the beginning of a sentence, in which a variant's name stands as it was typed."""
+    said = describe_objection(objection, titles)
+    return said if isinstance(said, Named) and objection.variant else capitalize(said)
 
 
-def describe_whole_process(ratio: Ratio, comparison: Comparison, turned: bool = False) -> str:
-    """Return the whole process' ratio if it says something else than `ratio`, or the numbers of epochs differ; else nothing.
-
-    Variants change places if `turned`.
-    """
-    named = any(one.kind == "direction" and "process" in one.values for one in ratio.objections)
-    whole = None if named or ratio.metric == PROCESS else _find_whole(ratio, comparison)
-    if whole is None or not (_disagree(ratio, whole) or (ratio.work is not None and ratio.work.epochs)):
-        return ""
-    value, interval = format_ratio(*orient(whole, turned))
-    return f"by the {comparison.title_of(whole.metric)} {value}{'' if whole.low is None else f' ({interval})'}"
-
-
-def _find_whole(ratio: Ratio, comparison: Comparison) -> Ratio | None:
-    """Return the ratio of the whole processes of the same runs."""
-    variants = (ratio.reference, ratio.candidate)
-    if comparison.metrics[ratio.metric].better == "higher":  # of a rate they are exchanged
-        variants = variants[::-1]
-    same = (*variants, ratio.mode, ratio.scope, ratio.experiment, PROCESS)
-    fields = ("reference", "candidate", "mode", "scope", "experiment", "metric")
-    return next((one for one in comparison.ratios if tuple(getattr(one, name) for name in fields) == same), None)
-
-
-def _disagree(ratio: Ratio, whole: Ratio) -> bool:
-    """Return whether what one ratio shows is not what the other one shows; an inconclusive one shows nothing."""
-    return (
-        ratio.outcome in ("faster", "slower", "equivalent")
-        and whole.outcome in ("faster", "slower")
-        and ratio.outcome != whole.outcome
-    )
+def _fill(template: str, one: Objection, whose: str) -> str:
+    numbers = {name: _Number(value) for name, value in one.values.items()}
+    between = format_range(one.values.get("low_s"), one.values.get("high_s"), "s")
+    return template.format(whose=whose, names=_list_names(one.names), between=between, **numbers)
 
 
 def describe_remedy(objections: Sequence[Objection]) -> str:
@@ -94,34 +122,30 @@ def describe_remedy(objections: Sequence[Objection]) -> str:
 def _left_processes(one: Objection, whose: str) -> str:
     number = int(one.values["processes"])
     count = f"{number} process{'' if number == 1 else 'es'}"
-    left = f"{whose} left {count} running when it ended, and what they would still have done is not timed"
-    if "cpu_s" not in one.values:
-        return left
-    own, other = _format_values(one, "s", "cpu_s", "other_cpu_s")
-    return f"{left}: they had used {own} of CPU time (the other's: {other})"
+    used = ""
+    if "cpu_s" in one.values:
+        used = ": they had used {} of CPU time (the other's: {})".format(*_format_values(one, "s", "cpu_s", "other_cpu_s"))
+    return Named(f"{whose} left {count} running when it ended, and what they would still have done is not timed{used}")
 
 
 def _clocks(one: Objection, whose: str) -> str:
-    return f"{_describe_ratios(one, whose)}{_describe_unreported(one)}"
+    return _describe_ratios(one, whose, "")
 
 
 def _unsupported(one: Objection, whose: str) -> str:
     if any(name in _PLACES for name in one.values):
         return f"{_outside(one, whose)}, too noisy to check"
-    return f"{_describe_ratios(one, whose)}, too noisy to check{_describe_unreported(one)}"
+    return _describe_ratios(one, whose, ", too noisy to check")
 
 
-def _describe_ratios(one: Objection, whose: str) -> str:
+def _describe_ratios(one: Objection, whose: str, doubt: str) -> str:
     """Return what a variant reports and what our clock saw: how many times as fast as the other one it is."""
     reported, observed = _format_values(one, "×", "reported", "observed")
-    return f"{whose} reports {reported} but our clock saw {observed}"
-
-
-def _describe_unreported(one: Objection) -> str:
-    if "unreported_s" not in one.values:
-        return ""
-    own, other = (format_value(max(0.0, one.values[name]), "s") for name in ("unreported_s", "unreported_by_other_s"))
-    return f": {own} of each of its epochs lie outside the times it reports (the other: {other})"
+    outside = ""
+    if "unreported_s" in one.values:
+        own, other = (format_value(max(0.0, one.values[name]), "s") for name in ("unreported_s", "unreported_by_other_s"))
+        outside = f": {own} of each of its epochs lie outside the times it reports (the other: {other})"
+    return Named(f"{whose} reports {reported} but our clock saw {observed}{doubt}{outside}")
 
 
 def _outside(one: Objection, whose: str) -> str:
@@ -151,7 +175,7 @@ def _claimed_ratio(one: Objection, whose: str) -> str:
     if places := _describe_places(one):
         reasons.append(f"it takes longer elsewhere ({places})")
     why = " and ".join(reasons)
-    return f"{whose} is {reported} as fast by its reports, but {why}: that leaves {corrected}, and {claimed} is claimed"
+    return Named(f"{whose} is {reported} as fast by its reports, but {why}: that leaves {corrected}, and {claimed} is claimed")
 
 
 def _unobserved(one: Objection, whose: str) -> str:
@@ -175,9 +199,9 @@ def _direction(one: Objection, whose: str) -> str:
     wholes = [f"{_describe_whole(one, name)} {whole}" for name, whole in _WHOLES.items() if name in one.values]
     said = f"is {format_value(gain, '×')} as fast by its {what}, but {' and '.join(wholes)}"
     if "epochs" not in one.values:
-        return f"{whose} {said}"
-    ran = f"ran {format_count(int(one.values['epochs']), 'epoch')} and the other {one.values['other_epochs']:g}"
-    return f"{whose} {ran}: it {said}"
+        return Named(f"{whose} {said}")
+    ran = format_count(int(one.values["epochs"]), "epoch")
+    return Named(f"{whose} ran {ran} and the other {one.values['other_epochs']:g}: it {said}")
 
 
 def _describe_whole(one: Objection, name: str) -> str:
@@ -187,97 +211,35 @@ def _describe_whole(one: Objection, name: str) -> str:
     return value if low is None else f"{value} ({interval})"
 
 
-def _cores(one: Objection, whose: str) -> str:
-    return f"{whose} uses {one.values['own']:.1f} cores, the other {one.values['other']:.1f}"
-
-
-def _bytes_read(one: Objection, whose: str) -> str:
-    own, other = (format_value(one.values[name] / MIB, "MiB") for name in ("own", "other"))
-    return f"{whose} reads {own}, the other {other}"
-
-
-def _gpus(one: Objection, whose: str) -> str:
-    return f"{whose} computes on {one.values['own']:g} GPUs, the other on {one.values['other']:g}"
-
-
 def _warm_up_differs(one: Objection, whose: str) -> str:
-    what = "epoch" if "warm_up_epoch_s" in one.values else "process"
-    before, timed = _format_values(one, "s", f"warm_up_{what}_s", f"timed_{what}_s")
-    ran = f"an epoch of {whose} took" if what == "epoch" else f"{whose} ran"
-    return f"{ran} {before} in the warm-up and {timed} when timed"
+    if "warm_up_epoch_s" in one.values:
+        before, timed = _format_values(one, "s", "warm_up_epoch_s", "timed_epoch_s")
+        return f"an epoch of {whose} took {before} in the warm-up and {timed} when timed"
+    before, timed = _format_values(one, "s", "warm_up_process_s", "timed_process_s")
+    return Named(f"{whose} ran {before} in the warm-up and {timed} when timed")
 
 
 def _slowed(one: Objection, whose: str) -> str:
-    what = "epoch" if "timed_epoch_s" in one.values else "process"
-    with_s, without_s = _format_values(one, "s", f"timed_{what}_s", f"without_{what}_s")
-    took = f"an epoch of {whose} takes" if what == "epoch" else f"{whose} takes"
-    left = f"{took} {with_s} with {_list_names(one.names)}, which appeared while another command ran, and {without_s} without"
-    return f"{left}; delete that first, then prove again with --isolate"
-
-
-def _may_be_slowed(one: Objection, whose: str) -> str:
-    names = _list_names(one.names)
-    return f"{whose} was only run with {names} as it was after another command ran; --isolate drops such changes"
-
-
-def _spoilt(one: Objection, whose: str) -> str:
-    changed = f"{_list_names(one.names)} vanished or changed while another command ran"
-    return f"{whose} may be slow because {changed}; restore that first, then prove again with --isolate"
+    return _describe_left(one, whose, "while another command ran")
 
 
 def _helped(one: Objection, whose: str) -> str:
+    return _describe_left(one, whose, "during earlier runs")
+
+
+def _describe_left(one: Objection, whose: str, when: str) -> str:
+    """Return how long a variant takes with what a run left, and without it."""
     what = "epoch" if "timed_epoch_s" in one.values else "process"
     with_s, without_s = _format_values(one, "s", f"timed_{what}_s", f"without_{what}_s")
-    took = f"an epoch of {whose} takes" if what == "epoch" else f"{whose} takes"
-    left = f"{took} {with_s} with {_list_names(one.names)}, which appeared during earlier runs, and {without_s} without"
-    return f"{left}; delete that first, then prove again with --isolate"
-
-
-def _watched_run_differs(one: Objection, whose: str) -> str:
-    watched, between = _read_watched(one)
-    return f"{whose} behaves differently when it is watched: it ran {watched}, where its blind runs predict {between}"
-
-
-def _watched_run(one: Objection, whose: str) -> str:
-    watched, between = _read_watched(one)
-    return f"no sign that {whose} behaves differently when it is watched: it ran {watched}, its blind runs predict {between}"
-
-
-def _read_watched(one: Objection) -> tuple[str, str]:
-    """Return how long a watched run took, and between which lengths one like the blind runs lies."""
-    return format_value(one.values["watched_s"], "s"), format_range(one.values["low_s"], one.values["high_s"], "s")
+    left = f"{with_s} with {_list_names(one.names)}, which appeared {when}, and {without_s} without"
+    said = f"{whose} takes {left}; delete that first, then prove again with --isolate"
+    return f"an epoch of {said}" if what == "epoch" else Named(said)
 
 
 def _carried_over(one: Objection, whose: str) -> str:
     first = "first timed run" if one.values["timed"] else "warm-up"
-    changed = f"{_describe_drop(one, first)}, and changed {_list_names(one.names)}, which later runs see"
-    return f"{whose}: {changed}; delete that first, then prove again with --isolate"
-
-
-def _warm_caches(one: Objection, whose: str) -> str:
-    return f"{whose}: {_describe_drop(one, 'warm-up')}, which found compile caches as it left them (--caches cold)"
-
-
-def _changed_packages(one: Objection, whose: str) -> str:
-    return f"{whose} changed packages of the interpreter: {_list_names(one.names)}; use an environment for each"
-
-
-def _changed_links(one: Objection, whose: str) -> str:
-    return f"{whose} changed linked files, which all runs see: {_list_names(one.names)}"
-
-
-def _changed_test_data(one: Objection, whose: str) -> str:
-    return f"{whose} changed {_list_names(one.names)}, which the quality command reads; put it where programs cannot write"
-
-
-def _works_when_judged(one: Objection, whose: str) -> str:
-    own, other, gain = _format_values(one, "s", "judging_s", "other_judging_s", "gain_s")
-    return f"the quality command takes at least {own} for {whose} and {other} for the other, but a run of {whose} saves {gain}"
-
-
-def _describe_drop(one: Objection, first: str) -> str:
-    first_s, later_s = _format_values(one, "s", "first_s", "later_s")
-    return f"its {first} took {first_s}, later runs {later_s}"
+    took = _fill("took {first_s:s}, later runs {later_s:s}, and changed {names}, which later runs see", one, whose)
+    return Named(f"{whose}: its {first} {took}; delete that first, then prove again with --isolate")
 
 
 def _list_names(names: Sequence[str]) -> str:
@@ -287,7 +249,7 @@ def _list_names(names: Sequence[str]) -> str:
 def _order(one: Objection, whose: str) -> str:
     after_other, after_own = _format_values(one, "×", "after_other", "after_own")
     only = " only" if one.blocks else ""
-    return f"{whose} is faster{only} after the other: {after_other} as fast then, {after_own} after its own runs"
+    return Named(f"{whose} is faster{only} after the other: {after_other} as fast then, {after_own} after its own runs")
 
 
 def _trend(one: Objection, whose: str) -> str:
@@ -296,49 +258,9 @@ def _trend(one: Objection, whose: str) -> str:
     return f"from the first round to the last, the values of {whose} {moved}; the order balances that"
 
 
-def _noise(one: Objection, whose: str) -> str:
-    spread, effect = _format_values(one, "%", "spread", "effect")
-    return f"runs of one variant differ by {spread}, more than the {effect} between the variants"
-
-
-def _busy_machine(one: Objection, whose: str) -> str:
-    cores = format_count(int(one.values["cores"]), "core")
-    return f"other programs took {one.values['others_cores']:.2g} of {cores} during the runs"
-
-
-def _stolen_time(one: Objection, whose: str) -> str:
-    cores = format_count(int(one.values["cores"]), "core")
-    return f"the hypervisor took {one.values['stolen_cores']:.2g} of {cores} away during the runs"
-
-
-def _cpu_quota(one: Objection, whose: str) -> str:
-    held, watched = (format_duration(one.values[name]) for name in ("held_s", "watched_s"))
-    return f"a CPU quota held the runs back for {held} of core time in {watched}"
-
-
-def _heat(one: Objection, whose: str) -> str:
-    return f"heat held the processor's clock down {format_count(int(one.values['events']), 'time')} during the runs"
-
-
 def _shared_gpu(one: Objection, whose: str) -> str:
     more = int(one.values["processes"]) - len(one.names)
     return f"others were on the GPU: {', '.join(one.names)}{f' and {more} more' if more else ''}"
-
-
-def _gpu_clocks(one: Objection, whose: str) -> str:
-    held, other = _format_values(one, "%", "held", "other_held")
-    return (
-        f"the GPU held its clocks down in {held} of the samples of {whose}, {other} of the other's; "
-        f"the other's mean clock is {one.values['clock_ratio']:.3g}× as high"
-    )
-
-
-def _gpu_still_busy(one: Objection, whose: str) -> str:
-    seconds, other = _format_values(one, "s", "overhang_s", "other_overhang_s")
-    return (
-        f"when {whose} says that an epoch is done, the GPU still works for {seconds} on it (the other's: {other}); "
-        "synchronize before you read the clock"
-    )
 
 
 def _format_values(one: Objection, unit: Unit, *names: str) -> tuple[str, ...]:
@@ -355,28 +277,9 @@ _PHRASES: dict[ObjectionKind, Callable[[Objection, str], str]] = {
     "claimed ratio": _claimed_ratio,
     "warm-up differs": _warm_up_differs,
     "slowed": _slowed,
-    "may be slowed": _may_be_slowed,
-    "spoilt": _spoilt,
     "helped": _helped,
-    "watched run differs": _watched_run_differs,
-    "watched run": _watched_run,
     "carried over": _carried_over,
-    "warm caches": _warm_caches,
-    "changed packages": _changed_packages,
-    "changed links": _changed_links,
-    "changed test data": _changed_test_data,
-    "works when judged": _works_when_judged,
-    "cores": _cores,
-    "bytes read": _bytes_read,
-    "gpus": _gpus,
     "order": _order,
     "trend": _trend,
-    "noise": _noise,
-    "busy machine": _busy_machine,
-    "stolen time": _stolen_time,
-    "cpu quota": _cpu_quota,
-    "heat": _heat,
     "shared gpu": _shared_gpu,
-    "gpu clocks": _gpu_clocks,
-    "gpu still busy": _gpu_still_busy,
 }

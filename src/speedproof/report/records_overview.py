@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import get_args
 
-from speedproof.report.answer import list_judged
 from speedproof.report.claim_phrases import describe_statement, describe_verdict
 from speedproof.report.document import Link, Marked, Words
 from speedproof.report.headlines import name_case
@@ -17,6 +16,7 @@ from speedproof.results.comparison import COMPARISON_FILE, Comparison
 from speedproof.results.files import read_text, write_text
 from speedproof.results.folder import read_current_comparison, read_results
 from speedproof.stats.estimates import LEAST_PAIRS
+from speedproof.stats.main_ratios import list_judged
 from speedproof.stats.metrics import TRAINING_EPOCH
 from speedproof.util.errors import RecordError
 from speedproof.util.numbers import NO_NUMBER, format_range, format_value

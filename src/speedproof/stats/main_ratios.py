@@ -1,59 +1,75 @@
-"""The few ratios that a reader wants first, and what is known of each: shown, equivalent, inconclusive, withheld."""
+"""Which ratios a reader wants first: the main ones, those of headlines, and what stands beside them."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from speedproof.results.asked import Asked
 from speedproof.results.claim_results import ClaimResult, DocumentedRatio
-from speedproof.results.comparison import Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
-from speedproof.stats.estimates import LEAST_PAIRS
-from speedproof.stats.metrics import METRICS, TRAINING_EPOCH, list_headlines
-
-MainRow = Ratio | ContainerCost | Scaling | NoiseFloor
-State = Literal["shown", "equivalent", "inconclusive", "withheld", "contested", "no verdict", "one pair"]
+from speedproof.results.comparison import Comparison, ContainerCost, Ratio, Scaling
+from speedproof.stats.finding import RatioFinding, Reader, State
+from speedproof.stats.metrics import TRAINING_EPOCH, list_headlines
 
 _MOST = 5
-_DECIDED: tuple[State, ...] = ("shown", "equivalent", "inconclusive", "withheld", "contested")
+_MainRow = Ratio | ContainerCost | Scaling
+_Row = TypeVar("_Row", Ratio, ContainerCost, Scaling)
 
 
 @dataclass(frozen=True)
-class MainRatio:
-    """A ratio, what is known of it, the documented numbers that it is held against, and the same ratio in other experiments."""
+class Answer:
+    """What a comparison says first: its main findings, or why there is none."""
 
-    row: MainRow
-    state: State
-    claims: list[ClaimResult] = field(default_factory=list)
-    others: list[MainRow] = field(default_factory=list)
-    keeps_direction: bool = False  # what is documented, or asked of two commands, is not turned round
-
-    @cached_property
-    def turned(self) -> bool:
-        """Return whether it is read the other way round, so that it says how many times as fast the faster variant is."""
-        return isinstance(self.row, Ratio) and self.row.centre < 1 and not self.keeps_direction
+    mains: Sequence[RatioFinding]
+    noises: Sequence[RatioFinding] = ()  # variants against themselves
+    containers: Sequence[RatioFinding] = ()  # what the container costs
+    alone: ClaimResult | None = None  # the documented number to show if no two variants could be compared
+    differences: Sequence[str] = ()  # for which variants could not be compared
 
     @property
-    def interval(self) -> tuple[float, float | None, float | None]:
-        """Return the ratio and the ends of its interval, as it is read."""
-        return orient(self.row, self.turned)
+    def noise(self) -> RatioFinding | None:
+        """Return how far a variant differs from itself by the main metric, of most pairs."""
+        metric = self.mains[0].metric if self.mains else ""
+        return max((one for one in self.noises if one.metric == metric), key=lambda one: one.pairs, default=None)
 
     @property
-    def variants(self) -> tuple[str, str]:
-        """Return the names of the variant that the ratio is of, the faster one where it is above 1, and of the other."""
-        if not isinstance(self.row, Ratio):
-            raise TypeError("no ratio of two variants")
-        first, second = self.row.reference, self.row.candidate
-        return (second, first) if METRICS[self.row.metric].lower_is_better != self.turned else (first, second)
+    def documented(self) -> RatioFinding | None:
+        """Return the first finding of the main one's variants that has documented numbers, in any mode."""
+        if not self.mains or self.mains[0].kind != "ratio":
+            return None
+        variants = _names_of(self.mains[0])
+        return next((one for one in self.mains if one.documented and _names_of(one) == variants), None)
 
 
-def orient(row: MainRow, turned: bool = False) -> tuple[float, float | None, float | None]:
-    """Return a row's ratio and the ends of its interval; where it is `turned`, the reciprocals."""
-    centre = row.efficiency if isinstance(row, Scaling) else row.centre
-    if not turned:
-        return centre, row.low, row.high
-    low, high = (None if end is None else 1 / end for end in (row.high, row.low))
-    return 1 / centre, low, high
+def find_answer(comparison: Comparison, asked: Asked | None = None) -> Answer:
+    """Return what a comparison says first, if a proof of what it was `asked`."""
+    reader = Reader(comparison, asked)
+    mains = _find_mains(reader)
+    why = dict.fromkeys(what for one in comparison.incomparable if one.mode == "timed" for what in one.differences)
+    measured = [claim for claim in list_judged(comparison) if claim.measured is not None]
+    alone = min(measured, key=lambda claim: claim.verdict == "inconclusive", default=None)
+    noises, containers = map(reader.read, comparison.noise_floor), map(reader.read, comparison.container)
+    return Answer(mains, list(noises), list(containers), None if mains else alone, list(why))
+
+
+def list_speedups(comparison: Comparison) -> list[RatioFinding]:
+    """Return what was found by the headline metrics of each two variants, as the faster variant's speedup."""
+    reader = Reader(comparison)
+    return [reader.read(ratio, turned=ratio.centre < 1) for ratio in list_headline_ratios(comparison)]
+
+
+def group_speedups(comparison: Comparison) -> list[list[RatioFinding]]:
+    """Return the same of each two variants together, all of the variant that is the faster by the first metric."""
+    groups: dict[tuple[tuple[str, str], str | None], list[Ratio]] = {}
+    for ratio in list_headline_ratios(comparison):
+        groups.setdefault((variants_of(ratio), ratio.experiment), []).append(ratio)
+    reader = Reader(comparison)
+    return [[reader.read(ratio, turned=own[0].centre < 1) for ratio in own] for own in groups.values()]
+
+
+def list_judged(comparison: Comparison) -> list[ClaimResult]:
+    """Return the documented numbers with an outcome: most were measured; a quality may never have been reached."""
+    return [claim for claim in comparison.claims if claim.verdict not in ("not measured", "not comparable")]
 
 
 def list_headline_ratios(comparison: Comparison) -> list[Ratio]:
@@ -78,68 +94,44 @@ def variants_of(ratio: Ratio | DocumentedRatio) -> tuple[str, str]:
     return ratio.reference, ratio.candidate
 
 
-def find_main_ratios(comparison: Comparison, most: int = _MOST) -> list[MainRatio]:
-    """Return the ratios to be read first, the main one at the front: times, of these what is decided, and of that what has
+def _find_mains(reader: Reader) -> list[RatioFinding]:
+    """Return what was found first, the main finding at the front: times, of these what is decided, and of that what has
     a documented number.
 
     Of a ratio that several experiments have, which do not speak together, the one of most pairs stands for it, with the others.
     """
+    comparison = reader.comparison
     documented: dict[tuple[object, ...], list[ClaimResult]] = {}
     for claim in comparison.claims:
         if claim.ratio:
             documented.setdefault(_key(claim.ratio), []).append(claim)
     of_claims = [ratio for ratio in comparison.ratios if _key(ratio) in documented]
-    found = _group([*of_claims, *(ratio for ratio in list_headline_ratios(comparison) if _key(ratio) not in documented)])
+    ratios = [*of_claims, *(ratio for ratio in list_headline_ratios(comparison) if _key(ratio) not in documented)]
     named = {variants_of(claim.ratio) for claim in comparison.claims if claim.ratio}
-    found = [
-        MainRatio(
-            one.row,
-            one.state,
-            documented.get(_key(one.row), []),
-            one.others,
-            comparison.of_proof or variants_of(one.row) in named,
-        )
-        for one in found
-        if isinstance(one.row, Ratio)
-    ]
-    found += _group(cost for cost in comparison.container if cost.metric == TRAINING_EPOCH)
-    if not found:
-        found = _group(comparison.scaling)
-    return sorted(found, key=_rank)[:most]
+    found = []
+    for first, others in _group(ratios):
+        # What is documented, or asked of two commands, is not turned round.
+        keeps_direction = comparison.of_proof or variants_of(first) in named
+        turned = first.centre < 1 and not keeps_direction
+        found.append(replace(_read_group(reader, first, others, turned), documented=documented.get(_key(first), [])))
+    containers = _group(cost for cost in comparison.container if cost.metric == TRAINING_EPOCH)
+    found += [_read_group(reader, *group) for group in containers]
+    found = found or [_read_group(reader, *group) for group in _group(comparison.scaling)]
+    return sorted(found, key=_rank)[:_MOST]
 
 
-def find_noise(comparison: Comparison, metric: str) -> NoiseFloor | None:
-    """Return how far the first variant differs from itself by a metric, of most pairs; None where no control ran."""
-    return max((row for row in comparison.noise_floor if row.metric == metric), key=lambda row: row.pairs, default=None)
-
-
-def judge_row(row: MainRow) -> State:
-    """Return what is known of a ratio, by what was judged of it."""
-    if row.low is None or row.high is None:
-        return "one pair" if row.pairs == 1 else "no verdict"
-    if isinstance(row, Ratio) and row.contested:
-        return "contested"
-    if isinstance(row, Ratio) and row.withheld:
-        return "withheld"
-    if isinstance(row, Scaling | NoiseFloor):
-        if row.low <= 1 <= row.high:
-            return "inconclusive"
-        return "shown" if row.pairs >= LEAST_PAIRS else "no verdict"
-    match row.outcome:
-        case "faster" | "slower":
-            return "shown"
-        case "inconclusive":
-            return "inconclusive"
-        case _:
-            return row.outcome
-
-
-def _group(rows: Iterable[MainRow]) -> list[MainRatio]:
-    groups: dict[tuple[object, ...], list[MainRow]] = {}
+def _group(rows: Iterable[_Row]) -> list[tuple[_Row, list[_Row]]]:
+    """Return of the rows that several experiments have the one of most pairs, and the others."""
+    groups: dict[tuple[object, ...], list[_Row]] = {}
     for row in rows:
         groups.setdefault(_key(row), []).append(row)
     ordered = [sorted(group, key=lambda row: -row.pairs) for group in groups.values()]
-    return [MainRatio(first, judge_row(first), others=others) for first, *others in ordered]
+    return [(group[0], group[1:]) for group in ordered]
+
+
+def _read_group(reader: Reader, first: _MainRow, others: Sequence[_MainRow], turned: bool = False) -> RatioFinding:
+    elsewhere = [(one.experiment, reader.read(one, turned).ends) for one in others]
+    return replace(reader.read(first, turned), others=elsewhere)
 
 
 def _key(row: object) -> tuple[object, ...]:
@@ -147,14 +139,12 @@ def _key(row: object) -> tuple[object, ...]:
     return tuple(getattr(row, name, None) for name in names)
 
 
-def is_of_times(row: MainRow) -> bool:
-    """Return whether a ratio is of times or rates."""
-    return not isinstance(row, Ratio) or METRICS[row.metric].unit in ("s", "/s")
+def _names_of(finding: RatioFinding) -> set[str]:
+    return {finding.subject.name, finding.against.name}
 
 
-def _rank(one: MainRatio) -> tuple[bool, int, bool, int, float]:
-    decided = 0 if one.state in _DECIDED else 1 + (one.state == "one pair")
-    metric = getattr(one.row, "metric", "")
+def _rank(one: RatioFinding) -> tuple[bool, int, bool, int, float]:
+    undecided = {State.TOO_FEW: 1, State.ONE_PAIR: 2}.get(one.state, 0)
     first = list_headlines()[0]
-    place = first.index(metric) if metric in first else len(first)
-    return not is_of_times(one.row), decided, not one.claims, place, -abs(math.log(orient(one.row)[0]))
+    place = first.index(one.metric) if one.metric in first else len(first)
+    return not one.is_of_times, undecided, not one.documented, place, -abs(math.log(one.centre))

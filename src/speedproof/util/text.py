@@ -21,6 +21,11 @@ def printable(text: str, keep: str = "") -> str:
     )
 
 
+def capitalize(text: str) -> str:
+    """Return a sentence with its first letter large."""
+    return text[:1].upper() + text[1:]
+
+
 def shorten(text: str, longest: int = 1000) -> str:
     """Return a line with the middle of long words, and its own, left out: a path may have thousands of characters."""
     text = re.sub(r"\S{301,}", lambda word: _cut(word[0], 200), text)

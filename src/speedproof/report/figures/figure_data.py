@@ -9,6 +9,7 @@ from speedproof.results.comparison import Comparison
 from speedproof.results.difference import DIFFERENCE_FILE, Difference, read_difference
 from speedproof.results.folder import MeasuredRun, Results, difference_folder, read_current_comparison, read_results
 from speedproof.results.summary import IterationUnit, Summary
+from speedproof.stats.main_ratios import Answer, find_answer
 from speedproof.stats.metrics import TRAINING_EPOCH
 
 
@@ -23,6 +24,11 @@ class Evidence:
     def proof(self) -> bool:
         """Return whether it is of `speedproof prove`: of commands that need tell nothing, so that what they lack is no news."""
         return self.asked is not None
+
+    @cached_property
+    def answer(self) -> Answer:
+        """Return what was found first, which all parts of a report put into words."""
+        return find_answer(self.comparison, self.asked)
 
     @property
     def asked(self) -> Asked | None:

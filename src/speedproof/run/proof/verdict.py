@@ -1,31 +1,21 @@
 """What the measurement says of the claim: an outcome for each command beside the first, one sentence, an exit status."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from speedproof.report.answer import capitalize
-from speedproof.report.headlines import describe_futile, name_interval
-from speedproof.report.objection_phrases import (
-    describe_objection,
-    describe_remedy,
-    describe_unequal_epochs,
-    describe_whole_process,
-)
-from speedproof.report.scope import describe_attempt, name_here, warn_of_machines
-from speedproof.results.asked import Claim
-from speedproof.results.comparison import Comparison, QualityCheck, Ratio
+from speedproof.report.objection_phrases import describe_objection
+from speedproof.report.ratio_phrases import describe_more, write_proof_sentence
+from speedproof.report.scope import describe_attempt
+from speedproof.results.comparison import Comparison
 from speedproof.results.experiment import StopReason
-from speedproof.results.objections import ObjectionKind, list_leading
-from speedproof.results.quality import Quality
-from speedproof.run.proof.request import ProofRequest, read_claim
-from speedproof.stats.estimates import LEAST_PAIRS
-from speedproof.stats.metrics import METRICS, default_metric
-from speedproof.stats.outcomes import MOST_NAMED
-from speedproof.stats.proof_claim import Proof, check_claimed, is_better, is_hidden_by_digits, judge_ratio, name_judged
-from speedproof.stats.sequential import MOST_PAIRS
-from speedproof.util.numbers import format_count, format_digit, format_duration, format_range, format_ratio, format_value
+from speedproof.results.objections import ObjectionKind
+from speedproof.run.proof.request import ProofRequest, describe_asked
+from speedproof.stats.finding import RatioFinding, Reader
+from speedproof.stats.metrics import default_metric
+from speedproof.stats.proof_claim import Proof
+from speedproof.util.numbers import format_range, format_ratio, format_value
 from speedproof.util.secrets import scrub_secrets
 
 # Of several commands the most sobering outcome counts.
@@ -110,11 +100,12 @@ def choose_metric(request: ProofRequest, epochs: dict[str, int]) -> str:
 
 def judge(comparison: Comparison, request: ProofRequest, names: list[str], metric: str, source: str, report: str) -> Verdict:
     """Return what the comparison says of each command beside the first, and of all of them."""
-    found = [_find_ratio(comparison, names[0], name, metric) for name in names[1:]]
-    commands = [scrub_secrets(command) for command in request.commands]
+    titles = dict(zip(names, map(scrub_secrets, request.commands), strict=True))
+    reader = Reader(comparison, describe_asked(request, metric, 1), titles)
+    ratios = {name: reader.find_timed(names[0], name, metric) for name in names[1:]}
     judged = [
-        _judge_one(ratio, comparison, request, commands[number], commands[0], names[number], metric)
-        for number, ratio in enumerate(found, start=1)
+        _judge_one(reader.read(ratio), request) if ratio else _judge_none(comparison, titles, names[0], name)
+        for name, ratio in ratios.items()
     ]
     outcome = max((one.outcome for one in judged), key=_SOBERING.index)
     return Verdict(
@@ -126,201 +117,65 @@ def judge(comparison: Comparison, request: ProofRequest, names: list[str], metri
         rounds=max((one.pairs for one in judged), default=0),
         equivalence_margin=comparison.equivalence_margin,
         trust_reported=comparison.trust_reported,
-        comparisons=max((ratio.comparisons for ratio in found if ratio), default=1),
+        comparisons=max((ratio.comparisons for ratio in ratios.values() if ratio), default=1),
         stopped=comparison.stopped[0].reason if comparison.stopped else None,
         candidates=judged,
         report=report,
     )
 
 
-def _find_ratio(comparison: Comparison, first: str, other: str, metric: str) -> Ratio | None:
-    return next(
-        (
-            ratio
-            for ratio in comparison.ratios
-            if {ratio.reference, ratio.candidate} == {first, other}
-            and (ratio.metric, ratio.mode, ratio.target) == (metric, "timed", None)
-        ),
-        None,
-    )
-
-
-def _judge_one(
-    ratio: Ratio | None, comparison: Comparison, request: ProofRequest, command: str, first: str, name: str, metric: str
-) -> Judged:
-    if ratio is None:
-        why = next((one.differences for one in comparison.incomparable if name in (one.reference, one.candidate)), ["no pair"])
-        said = f"Inconclusive: no ratio of {command} and {first} is formed: {'; '.join(why)}."
-        return Judged(
-            command=command,
-            against=first,
-            outcome="inconclusive",
-            ratio=None,
-            low=None,
-            high=None,
-            observed=None,
-            pairs=0,
-            quality=None,
-            quality_source=None,
-            reference_quality=None,
-            candidate_quality=None,
-            objections=[],
-            more=None,
-            sentence=said,
-        )
-    other = ratio.reference if ratio.candidate == name else ratio.candidate
-    commands_by_name = {name: command, other: first}
-    claim = read_claim(request.claim) if request.claim else None
-    of = "" if name_judged(ratio, claim) == name else f" of {first}"
-    outcome, quality = judge_ratio(ratio, claim, comparison.quality), check_claimed(ratio, claim, comparison.quality)
-    own_quality, other_quality = _read_qualities(ratio, quality, name)
-    learns = "" if quality is None else _describe_quality(ratio, claim, quality, comparison.quality, outcome, of, name)
-    hidden = is_hidden_by_digits(ratio, claim, comparison.quality)
-    objections = judge_objections(ratio, commands_by_name)
-    here = f"{name_here(ratio)}{describe_unequal_epochs(ratio, name)}"
-    needed = None if ratio.contested else _describe_needed(ratio, comparison, request, outcome)
-    more = _describe_hidden(ratio) if hidden else needed
+def _judge_none(comparison: Comparison, titles: Mapping[str, str], first: str, name: str) -> Judged:
+    """Return that no ratio of a command and the first is formed, and why."""
+    why = next((one.differences for one in comparison.incomparable if name in (one.reference, one.candidate)), ["no pair"])
     return Judged(
-        command=command,
-        against=first,
-        outcome=outcome,
-        ratio=ratio.centre,
-        low=ratio.low,
-        high=ratio.high,
-        observed=ratio.observed,
-        pairs=ratio.pairs,
-        quality=quality.outcome if quality else None,
-        quality_source=_name_source(request) if own_quality is not None else None,
-        reference_quality=other_quality,
-        candidate_quality=own_quality,
-        objections=objections,
-        more=more,
-        sentence=_describe(ratio, comparison, request, outcome, learns, command, first, here, more, hidden, objections),
+        command=titles[name],
+        against=titles[first],
+        outcome="inconclusive",
+        ratio=None,
+        low=None,
+        high=None,
+        observed=None,
+        pairs=0,
+        quality=None,
+        objections=[],
+        more=None,
+        sentence=f"Inconclusive: no ratio of {titles[name]} and {titles[first]} is formed: {'; '.join(why)}.",
     )
 
 
-def _name_source(request: ProofRequest) -> Literal["observed", "reported"]:
-    return "observed" if request.quality_command else "reported"
+def _judge_one(found: RatioFinding, request: ProofRequest) -> Judged:
+    learning = found.learning
+    centre, low, high = found.ends
+    reported = learning is not None and learning.own is not None
+    return Judged(
+        command=found.subject.title,
+        against=found.against.title,
+        outcome=found.outcome,
+        ratio=centre,
+        low=low,
+        high=high,
+        observed=found.observed,
+        pairs=found.pairs,
+        quality=learning.check.outcome if learning else None,
+        quality_source=("observed" if request.quality_command else "reported") if reported else None,
+        reference_quality=learning.other if learning else None,
+        candidate_quality=learning.own if learning else None,
+        objections=list_objections(found),
+        more=describe_more(found, request.fixed_rounds is not None),
+        sentence=write_proof_sentence(found, request.claim, request.fixed_rounds is not None),
+    )
 
 
-def judge_objections(ratio: Ratio, commands: Mapping[str, str]) -> list[JudgedObjection]:
-    """Return what speaks against a ratio, in words, too; `commands` are the variants' commands or titles by name."""
+def list_objections(found: RatioFinding) -> list[JudgedObjection]:
+    """Return what speaks against a ratio, in words, too."""
     return [
         JudgedObjection(
-            **one.model_dump(exclude={"variant"}),
-            command=commands[one.variant] if one.variant else None,
-            sentence=describe_objection(one, commands),
+            **one.objection.model_dump(exclude={"variant"}),
+            command=found.titles[one.objection.variant] if one.objection.variant else None,
+            sentence=describe_objection(one.objection, found.titles),
         )
-        for one in ratio.objections
+        for one in found.caveats
     ]
-
-
-def _describe_hidden(ratio: Ratio) -> str:
-    """Return what to do about a ratio that is hidden by the digits of its times."""
-    if METRICS[ratio.metric].printed == "rate":
-        return "rates are printed with too few digits; print more"
-    digit_s = ratio.printed.digit_s if ratio.printed else 0.0
-    return f"epochs are printed to {format_digit(digit_s)}; print more digits, or drop --epoch-s"
-
-
-def _describe_needed(ratio: Ratio, comparison: Comparison, request: ProofRequest, outcome: Proof) -> str | None:
-    """Return how many more pairs would decide, if there is anything to decide and no claim, of which that says nothing."""
-    stopped = comparison.stopped[0] if comparison.stopped else None
-    if stopped and stopped.reason == "futile" and outcome in ("inconclusive", "quality not established"):
-        return describe_futile(stopped)
-    if outcome == "inconclusive" and request.claim is None and (needed := ratio.needed) is not None:
-        if request.fixed_rounds:
-            return f"{format_count(needed.pairs, 'pair')} would tell; --rounds {needed.pairs} measures all of them again"
-        return f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_duration(60 * needed.minutes)} more"
-    most = MOST_NAMED if request.fixed_rounds else MOST_PAIRS
-    if ratio.outcome == "inconclusive" and request.claim is None and ratio.pairs < most:
-        return f"no number of pairs up to {most} would tell, if all vary as these do"
-    return None
-
-
-def _describe(
-    ratio: Ratio,
-    comparison: Comparison,
-    request: ProofRequest,
-    outcome: Proof,
-    learns: str,
-    command: str,
-    first: str,
-    here: str,
-    more: str | None,
-    hidden: bool,
-    objections: Sequence[JudgedObjection],
-) -> str:
-    bounds = () if request.claimed is None else (request.claimed,)
-    value, interval = format_ratio(ratio.centre, ratio.low, ratio.high, *bounds)
-    what = comparison.title_of(ratio.metric)
-    pairs = f"{format_count(ratio.pairs, 'pair')} of runs"
-    evidence = (
-        f"{pairs}, where a verdict needs {LEAST_PAIRS}" if ratio.low is None else f"{name_interval(ratio)} {interval}, {pairs}"
-    )
-    if whole := describe_whole_process(ratio, comparison):
-        evidence += f"; {whole}"
-    if ratio.observed is not None:
-        evidence += f"; {format_value(ratio.observed, '×')} by our clock"
-    near = ""
-    if outcome in ("faster", "slower", "claim holds", "claim fails"):
-        near = warn_of_machines(ratio, ratio.centre, request.claimed or 1.0)
-    if ratio.contested:
-        found = f"{command} measured {value} as fast as {first}{here}, by the {what} ({evidence})"
-    elif ratio.outcome == "equivalent":
-        margin = format_value(comparison.equivalence_margin, "%")
-        found = f"{command} is as fast as {first}{here}, within {margin}, by the {what} ({evidence})"
-    elif ratio.outcome == "no verdict":
-        found = f"no verdict yet: {command} measured {value} as fast as {first}{here}, by the {what} ({evidence})"
-    elif outcome == "inconclusive" and request.claim is None:
-        found = f"{command} measured {value} as fast as {first}{here}, by the {what} ({evidence})"
-    else:
-        found = f"{command} is {value} as fast as {first}{here}, by the {what} ({evidence})"
-    claimed = f", '{request.claim}'" if request.claim else ""
-    head = "Withheld" if outcome == "worse quality" else capitalize(outcome)
-    said = f"{more}; {found}" if hidden else f"{found}{learns}{near}{f'; {more}' if more else ''}"
-    leading = list_leading(ratio.objections, outcome == "inconclusive")
-    doubts = "".join(f"{one.sentence}; " for one, known in zip(objections, ratio.objections, strict=True) if known in leading)
-    conditions = [one.sentence for one, known in zip(objections, ratio.objections, strict=True) if known not in leading]
-    # A command begins as it was typed.
-    after = [f"{one if one.startswith((command, first)) else capitalize(one)}." for one in conditions]
-    if comparison.trust_reported:
-        after.append(f"Reported times are trusted: {comparison.trust_reported}.")
-    if outcome == "inconclusive" and (remedy := describe_remedy(ratio.objections)):
-        after.append(remedy)
-    return " ".join([f"{head}{claimed}: {doubts}{said}.", *after])
-
-
-def _read_qualities(ratio: Ratio, quality: QualityCheck | None, name: str) -> tuple[float | None, float | None]:
-    """Return the quality of the command `name` and of the first; for a rate, the ratio's reference is that command."""
-    if quality is None:
-        return None, None
-    found = quality.candidate_quality, quality.reference_quality
-    return found if ratio.candidate == name else found[::-1]
-
-
-def _describe_quality(
-    ratio: Ratio, claim: Claim | None, quality: QualityCheck, rule: Quality, outcome: Proof, of: str, name: str
-) -> str:
-    """Return at what quality a ratio was found; both variants' values, whether or not they are judged."""
-    own, other = _read_qualities(ratio, quality, name)
-    if own is None or other is None:
-        return "" if rule.margin is None else f", at a {rule.title} that is not judged: {quality.reason}"
-    values = [rule.format(own), rule.format(other)]
-    both = " against ".join(values)
-    if rule.margin is None:
-        return f", at a {rule.title} of {both}, which is not judged (--margin)"
-    if outcome == "worse quality":
-        return f", but at a worse quality{of}: {quality.reason}"
-    if outcome == "quality not established":
-        return f", but that the quality{of} is no worse is not established: {quality.reason}"
-    decided = outcome in ("faster", "slower", "claim holds")
-    if decided and quality.outcome == "no worse":
-        judged = " against ".join(values[::-1] if of else values)  # that of the judged variant first
-        return f", and the {rule.title}{of} is no worse ({judged}, margin {rule.margin:g})"
-    if decided and is_better(ratio, quality, claim, rule):
-        return f", and the {rule.title}{of} is better, though this is not established over seeds ({quality.reason})"
-    return f", at a {rule.title} of {both}"
 
 
 def tabulate(verdict: Verdict, comparison: Comparison, names: list[str]) -> tuple[list[str], list[list[str]]]:
