@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -24,7 +25,7 @@ from speedproof.profilers.formats import (
 from speedproof.profilers.trace_format import Profiler, TraceFormat, read_head
 from speedproof.results.names import RunTracerName
 from speedproof.results.trace_tables import TraceInfo
-from speedproof.util.errors import SpeedproofError
+from speedproof.util.errors import LostTraceError, RecordError, SpeedproofError
 from tests.workflow.checkout import ROOT
 
 
@@ -131,3 +132,14 @@ def test_what_can_trace_a_run_has_an_entry():
     assert describe_run_tracers() == (
         "nsys (Nsight Systems): any program; kineto (torch.profiler): a Python program with torch"
     )
+
+
+def test_errors_name_the_file_that_was_given_not_what_was_made_of_it(toy, tmp_path):
+    with pytest.raises(SpeedproofError) as caught:
+        speedproof.open_trace(toy, epoch="nothing")
+    assert str(caught.value).startswith(f"{toy}: no range matches the epoch pattern `nothing`")
+    scratch = tmp_path / "scratch"
+    lost = LostTraceError(scratch / "a.sqlite", ": damaged; see ", scratch / "log.txt")
+    moved = lost.moved(scratch / "a.sqlite", tmp_path / "a.nsys-rep").moved(scratch, Path())
+    assert (type(moved), str(moved)) == (LostTraceError, f"{tmp_path}/a.nsys-rep: damaged; see log.txt")
+    assert str(RecordError(f"{scratch}: words stay").moved(scratch, tmp_path)) == f"{scratch}: words stay"
