@@ -157,7 +157,7 @@ def test_prove_takes_the_name_of_the_ranges():
 def test_the_warm_up_counts_the_ranges(tmp_path, monkeypatch):
     from speedproof.run.proof.snapshot import take_snapshot
     from speedproof.run.proof.warm_up import warm_up
-    from speedproof.run.proof.workspace import describe_measured
+    from speedproof.run.proof.workspace import ProofBasis
 
     source, out = tmp_path / "here", tmp_path / "out"
     source.mkdir()
@@ -166,7 +166,7 @@ def test_the_warm_up_counts_the_ranges(tmp_path, monkeypatch):
     request = check_request({"commands": [f"{sys.executable} a.py"] * 2, "epoch_range": "epoch", "device": "cpu"}, "prove")
     commands = dict(zip("ab", request.commands, strict=True))
     reading = request.named_reading()
-    measured = describe_measured(out, request, commands, take_snapshot(source, out), reading, {}, os.environ)
+    measured = ProofBasis(out, request, commands, take_snapshot(source, out), os.environ).describe(reading, {})
     assert warm_up(out, measured.config, measured.workload, request).epochs == {"a": 3, "b": 3}
 
 

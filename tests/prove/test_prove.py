@@ -34,7 +34,7 @@ from speedproof.run.proof.snakemake import ProfileExecutor, await_end, find_prof
 from speedproof.run.proof.snapshot import Snapshot, take_snapshot
 from speedproof.run.proof.status import Status
 from speedproof.run.proof.warm_up import WarmUp
-from speedproof.run.proof.workspace import describe_measured, write_claims
+from speedproof.run.proof.workspace import ProofBasis, write_claims
 from speedproof.run.watched_program import RunEnd, Watched
 from speedproof.util.child_processes import Life
 from speedproof.util.errors import ConfigError, SpeedproofError
@@ -91,7 +91,7 @@ def describe(out, asked, commands=("true", "true")):
     """What is measured of a request whose commands are read by their process alone."""
     checked = check_request({"commands": COMMANDS, **asked}, "here")
     named = dict(zip("ab", commands, strict=True))
-    return describe_measured(out, checked, named, Snapshot(), checked.reading("process"), {}, {})
+    return ProofBasis(out, checked, named, Snapshot(), {}).describe(checked.reading("process"), {})
 
 
 def status_of(result):
@@ -725,7 +725,7 @@ def test_rounds_go_on_until_decided_within_a_budget_unless_their_number_is_given
     request = CliRunner().invoke(app, ["init", *COMMANDS, *words]).stdout
     checked = check_request(yaml.safe_load(request), "here")
     named = {"a": "true", "b": "true"}
-    measured = describe_measured(place / "out", checked, named, Snapshot(), checked.reading("process"), {}, {})
+    measured = ProofBasis(place / "out", checked, named, Snapshot(), {}).describe(checked.reading("process"), {})
     measurement = measured.config.measurement
     assert (measurement.rounds, measurement.until, measurement.budget_min) == expected
 

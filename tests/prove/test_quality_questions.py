@@ -8,7 +8,7 @@ from speedproof.run.proof.progress import Progress, Records
 from speedproof.run.proof.quality_questions import question_direction, question_units
 from speedproof.run.proof.request import check_request
 from speedproof.run.proof.status import Status
-from speedproof.run.proof.workspace import Snapshot, describe_measured, write_claims
+from speedproof.run.proof.workspace import ProofBasis, Snapshot, write_claims
 from speedproof.util.errors import ConfigError
 from tests.prove.recorded import leave_experiment
 
@@ -89,7 +89,7 @@ def follow_rounds(place, quality, judges_quality=True):
     """What is printed of four rounds whose runs have these qualities."""
     request = check_request({"commands": COMMANDS, "rounds": 4}, "here")
     named = dict(zip("ab", COMMANDS, strict=True))
-    measured = describe_measured(place / "out", request, named, Snapshot(), request.reading("process"), {}, {})
+    measured = ProofBasis(place / "out", request, named, Snapshot(), {}).describe(request.reading("process"), {})
     write_claims(measured)
     said, status = [], Status(quiet=True)
     status.say = said.append

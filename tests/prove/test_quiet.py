@@ -20,7 +20,7 @@ from speedproof.run.proof.request import check_request, write_call
 from speedproof.run.proof.snapshot import Snapshot
 from speedproof.run.proof.status import EVERY_S, Status
 from speedproof.run.proof.verdict import judge
-from speedproof.run.proof.workspace import describe_measured, write_claims
+from speedproof.run.proof.workspace import ProofBasis, write_claims
 from speedproof.run.run_experiment import Observer
 from speedproof.util.errors import ConfigError
 from tests.prove.recorded import leave_experiment
@@ -188,7 +188,7 @@ def verdict_with(place, b, objections=(), claim=None, noise=0.05):
     """The sentence on runs of 1 s, by turns longer and shorter, against `b`, with these objections to their ratio."""
     request = check_request({"commands": ["sh a.sh", "sh b.sh"], "rounds": 6, "claim": claim}, "here")
     named = {"a": "sh a.sh", "b": "sh b.sh"}
-    measured = describe_measured(place / "out", request, named, Snapshot(), request.reading("process"), {}, {})
+    measured = ProofBasis(place / "out", request, named, Snapshot(), {}).describe(request.reading("process"), {})
     write_claims(measured)
 
     def lasted_s(variant, number):

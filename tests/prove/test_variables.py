@@ -15,7 +15,7 @@ from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.request import check_request, read_request, write_call, write_request
 from speedproof.run.proof.snapshot import take_snapshot
 from speedproof.run.proof.warm_up import warm_up
-from speedproof.run.proof.workspace import describe_measured
+from speedproof.run.proof.workspace import ProofBasis
 
 PRINTING = "import json, os; print(json.dumps([os.getcwd(), dict(os.environ)]))"
 # What each run has of its own: marks, working folder, compile cache.
@@ -172,8 +172,8 @@ def test_variables_that_a_job_was_started_without_are_named(printing, tmp_path, 
     caller = {**os.environ, "USE_FUSED": "1"}
     commands = {"a": printing, "b": printing}
     reading = request.reading("process")
-    measured = describe_measured(
-        tmp_path / "out", request, commands, take_snapshot(tmp_path, tmp_path / "out"), reading, {}, caller
+    measured = ProofBasis(tmp_path / "out", request, commands, take_snapshot(tmp_path, tmp_path / "out"), caller).describe(
+        reading, {}
     )
     found = warm_up(tmp_path / "out", measured.config, measured.workload, request)
     assert found.notes["a"] == "its job lacks your USE_FUSED (sbatch passes variables by --export=ALL)"

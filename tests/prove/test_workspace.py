@@ -9,7 +9,7 @@ from speedproof.config.load import load_config
 from speedproof.config.workload import find_workload
 from speedproof.run.proof.request import check_request, write_request
 from speedproof.run.proof.snapshot import Snapshot, take_snapshot
-from speedproof.run.proof.workspace import describe_commit, describe_measured, write_for_others
+from speedproof.run.proof.workspace import ProofBasis, describe_commit, write_for_others
 
 
 def test_an_odd_working_folder_is_copied_as_far_as_it_can_be(place, tmp_path_factory):
@@ -71,7 +71,7 @@ def test_a_folder_of_many_files_is_no_large_configuration(place):
     def describe():
         snapshot = take_snapshot(place, place / "out")
         named = {"a": "true", "b": "true"}
-        return describe_measured(place / "out", checked, named, snapshot, checked.reading("process"), {}, {})
+        return ProofBasis(place / "out", checked, named, snapshot, {}).describe(checked.reading("process"), {})
 
     measured = describe()
     path = write_for_others(measured, place / "out")

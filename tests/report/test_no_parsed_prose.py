@@ -26,13 +26,11 @@ ALLOWED = {
         {"_TARGETS.sub", "_TARGETS.findall", "link.split", "re.sub", "_MARKDOWN_MARKS.sub", "_LINE_STARTS.sub", "value.split",
          "text.split"},
     ),
-    "report/records_overview.py": ("a document with marks, between which tables are written", {"written.split", "rest.split"}),
     "report/terminal.py": (
         "lines and words that are laid out, and the mark of a column of numbers",
         {"file.getvalue().splitlines", "column.startswith", "name.split"},
     ),
     "report/timeline/collect.py": ("names of kernels and operators in a trace", {"_WAITS.search", "_SERIAL.sub", "name.split"}),
-    "report/timeline/fragment.py": ("the plural of a word", {"unit.removesuffix"}),
     "run/proof/attempts.py": (
         "commands of users, and a file's lines", {"command.split", "path.read_text(encoding='utf-8').splitlines"},
     ),
@@ -67,7 +65,6 @@ STILL_PARSED = {
         "comparison.json holds the reasons of a documented number as one text: a version of it with fields",
         {"claim.reason.partition"},
     ),
-    "report/setup_sections.py": ("the doctor's findings have no code, only a subject", {"row[0].startswith"}),
     "run/proof/snakemake.py": (
         "a cluster's job tells why it failed in its log alone: a file of reasons beside it",
         {"log_file.read_text(encoding='utf-8', errors='replace').splitlines", "re.sub", "re.match", "line.removeprefix",

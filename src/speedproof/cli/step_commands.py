@@ -3,7 +3,6 @@
 import os
 import sys
 from functools import partial
-from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -97,14 +96,14 @@ def warm_up_step(
     """Run each command of a proof once as its warm-up."""
     from speedproof.config.load import load_config
     from speedproof.config.workload import find_workload
-    from speedproof.results.files import write_text
+    from speedproof.results.files import write_json
     from speedproof.run.proof.request import read_request
     from speedproof.run.proof.warm_up import REQUEST_FILE, warm_up
 
     start_log(log_file)
     folder, checked = config.absolute().parent, load_config(config)
     found = warm_up(folder, checked, find_workload(checked.case), read_request(folder / REQUEST_FILE))
-    write_text(out, dumps(found.as_plain(), indent=1) + "\n")
+    write_json(out, found)
 
 
 @command(commands, "speedproof verdicts --from results --claims claims.yaml", hidden=True)

@@ -9,7 +9,7 @@ from speedproof.results.comparison import StoppedExperiment
 from speedproof.results.comparison_rows import Needed, Scope
 from speedproof.results.quality import Quality
 from speedproof.stats.estimates import LEAST_PAIRS
-from speedproof.stats.finding import Ends, Learning, RatioFinding, State, WholeProcess
+from speedproof.stats.finding import RatioEnds, Learning, RatioFinding, State, WholeProcess
 from speedproof.stats.metrics import METRICS
 from speedproof.stats.outcomes import MOST_NAMED
 from speedproof.stats.proof_claim import Proof
@@ -232,7 +232,7 @@ def describe_whole(whole: WholeProcess | None) -> list[str]:
     return [f"by the {whole.title} {value}{'' if whole.ends[1] is None else f' ({interval})'}"]
 
 
-def describe_interval(ends: Ends, pairs: int, few: bool, where: str = "", *bounds: float, joint: bool = False) -> str:
+def describe_interval(ends: RatioEnds, pairs: int, few: bool, where: str = "", *bounds: float, joint: bool = False) -> str:
     """Return a ratio's interval, and of how many pairs it is; joint, if it is one of several that hold together."""
     interval = "" if ends[1] is None else f"{'joint ' if joint else ''}95 % interval {format_ratio(*ends, *bounds)[1]}, "
     return f"{interval}{format_count(pairs, 'pair')} of runs{where}{f'; a verdict needs {LEAST_PAIRS}' if few else ''}"

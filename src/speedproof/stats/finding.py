@@ -26,7 +26,7 @@ from speedproof.stats.metrics import METRICS, PROCESS
 from speedproof.stats.proof_claim import Proof, check_claimed, is_better, is_hidden_by_digits, judge_ratio, name_judged
 
 FoundRow = Ratio | ContainerCost | Scaling | NoiseFloor
-Ends = tuple[float, float | None, float | None]  # a ratio, and the ends of its interval
+RatioEnds = tuple[float, float | None, float | None]  # a ratio, and the ends of its interval
 
 
 class State(StrEnum):
@@ -94,7 +94,7 @@ class WholeProcess:
     """The ratio of the whole processes, if that says something else."""
 
     title: str
-    ends: Ends
+    ends: RatioEnds
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class RatioFinding:
     against: NamedVariant
     metric: str
     metric_title: str
-    ends: Ends
+    ends: RatioEnds
     pairs: int
     state: State
     place: MeasuredPlace
@@ -129,7 +129,7 @@ class RatioFinding:
     ranks: tuple[int, int] | None = None  # of the subject and of the other, if these differ
     largest: float | None = None  # difference of a pair, as a fraction, of what is compared with itself
     documented: Sequence[ClaimResult] = ()
-    others: Sequence[tuple[str | None, Ends]] = ()  # the same ratio in other experiments
+    others: Sequence[tuple[str | None, RatioEnds]] = ()  # the same ratio in other experiments
     outcome: Proof = "inconclusive"  # in the words of a proof
     claim: Claim | None = None  # of a proof
     stopped: StoppedExperiment | None = None
@@ -210,7 +210,7 @@ class Reader:
         timed = (one for one in self.comparison.ratios if (one.metric, one.mode, one.target) == (metric, "timed", None))
         return next((one for one in timed if {one.reference, one.candidate} == {first, other}), None)
 
-    def _read_common(self, row: FoundRow, turned: bool = False) -> tuple[Ends, int, State, MeasuredPlace]:
+    def _read_common(self, row: FoundRow, turned: bool = False) -> tuple[RatioEnds, int, State, MeasuredPlace]:
         return orient(row, turned), row.pairs, judge_row(row, turned), self.place(row)
 
     def place(self, row: SampledRow) -> MeasuredPlace:
@@ -298,7 +298,7 @@ _OUTCOMES: dict[State, Proof] = {
 }
 
 
-def orient(row: FoundRow, turned: bool = False) -> Ends:
+def orient(row: FoundRow, turned: bool = False) -> RatioEnds:
     """Return a row's ratio and the ends of its interval; if it is `turned`, the reciprocals."""
     centre = row.efficiency if isinstance(row, Scaling) else row.centre
     if not turned:

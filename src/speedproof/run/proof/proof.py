@@ -6,7 +6,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +52,12 @@ from speedproof.run.proof.snakemake import ProfileExecutor, find_profile
 from speedproof.run.proof.snapshot import DIGESTS, Snapshot, take_snapshot
 from speedproof.run.proof.status import Status
 from speedproof.run.proof.verdict import Verdict, choose_metric, judge, tabulate
-from speedproof.run.proof.warm_up import WarmUp, read_warm_up
+from speedproof.run.proof.warm_up import WarmUp
 from speedproof.run.proof.workspace import (
+    ProofBasis,
     ProofSetup,
     check_out,
     describe_commit,
-    describe_measured,
     digest_sources,
     name_variants,
     read_measurement,
@@ -113,30 +112,19 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
         _announce_replacement(request, out, status.say)
         snapshot = _take_snapshot(request, source, out, variables, status.say)
         _name_unseen(request, status.say)
-        here = source if request.workdir == "here" else None
         evaluation = describe_evaluation(request, judging, snapshot, out)
         digests |= {"quality command": digest_of(evaluation.model_dump(mode="json"))} if evaluation else {}
         order_seed = draw_order_seed(out, [dict(commands), dict(digests)])
-        describe = partial(
-            describe_measured,
-            out,
-            request,
-            commands,
-            snapshot,
-            environ=os.environ,
-            source=here,
-            digests=digests,
-            evaluation=evaluation,
-            order_seed=order_seed,
-        )
-        measured = describe(reading=request.named_reading() or request.reading("marks"), epochs={})
+        here = source if request.workdir == "here" else None
+        basis = ProofBasis(out, request, commands, snapshot, os.environ, here, digests, evaluation, order_seed)
+        measured = basis.describe(request.named_reading() or request.reading("marks"), {})
         write_claims(measured)
         found = _warm_up_once(executor, measured, request, out, [dict(commands), dict(digests)], status.say)
         if request.profile is None:
             status.say(describe_machine(load, counters, _name_on_gpu(request), request.wait_for_quiet_min is not None))
         check_epochs(request, found.epochs)
         metric = choose_metric(request, found.epochs)
-        measured = describe(reading=found.reading, epochs=found.epochs, metric=metric, warm_ups=found.observed)
+        measured = basis.describe(found.reading, found.epochs, metric, found.observed)
         _describe_plan(request, names, found, out, order_seed, status.say)
         tell_source(request, evaluation, status.say)
         for question in (question_direction(request), question_units(found.qualities, request)):
@@ -331,13 +319,13 @@ def _warm_up_once(
     try:
         values = json.loads(kept.read_text(encoding="utf-8"))
         if values.pop("digest") == digest:
-            return read_warm_up(values)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return WarmUp.model_validate(values)
+    except (OSError, ValueError, KeyError, AttributeError):
         pass
     say(f"warm-up: one run of each of {format_count(len(request.commands), 'command')}, which is discarded")
     kept.unlink(missing_ok=True)  # the caches beside it are replaced now
     found = executor.warm_up(measured)
-    write_text(kept, json.dumps({**found.as_plain(), "digest": digest}, indent=1) + "\n")
+    write_text(kept, json.dumps({**found.model_dump(mode="json"), "digest": digest}, indent=1) + "\n")
     return found
 
 

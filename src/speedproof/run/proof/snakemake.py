@@ -17,13 +17,13 @@ import yaml
 
 from speedproof.cluster.job_failures import AGAIN
 from speedproof.report.figures.figure_data import Evidence, read_evidence
-from speedproof.results.files import read_json, write_text
+from speedproof.results.files import read_record, write_text
 from speedproof.run.proof.executor import ENDING, INTERRUPTED
 from speedproof.run.proof.find import RESULTS
 from speedproof.run.proof.progress import Progress, Records
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.status import Status
-from speedproof.run.proof.warm_up import REQUEST_FILE, WARMED_UP, WarmUp, read_warm_up
+from speedproof.run.proof.warm_up import REQUEST_FILE, WARMED_UP, WarmUp
 from speedproof.run.proof.workspace import ProofSetup, write_for_others
 from speedproof.util.environment import SAFE_PATH
 from speedproof.util.errors import ConfigError, SpeedproofError, TrainingError, advise_install
@@ -58,7 +58,7 @@ class ProfileExecutor:
         (self._out / WARMED_UP).unlink(missing_ok=True)
         self._status.go_on_with("warm-up: the workflow running")
         self.run(write_for_others(measured, self._out), lambda: None, str(WARMED_UP))
-        return read_warm_up(read_json(self._out / WARMED_UP))
+        return read_record(self._out / WARMED_UP, WarmUp)
 
     def measure(self, measured: ProofSetup, progress: Progress) -> Evidence:
         """Have a job measure what is missing, and the workflow compare the runs and write the report."""

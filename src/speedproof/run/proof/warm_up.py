@@ -12,6 +12,8 @@ from secrets import randbelow
 from statistics import fmean, median
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
 from speedproof.cluster.isolation import explain_no_isolation, require_isolation
 from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
@@ -55,8 +57,9 @@ REQUEST_FILE, WARMED_UP = "request.json", Path("results/warm-up.json")
 _LONGER = 1.1  # than its warm-up is a run that is repeated: no check finds fault with less
 
 
-@dataclass(frozen=True)
-class WarmUp:
+class WarmUp(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
     reading: Reading
     epochs: dict[str, int]  # of each variant
     units: dict[str, list[str]]  # in which each variant prints its epochs' times, if it does
@@ -67,16 +70,6 @@ class WarmUp:
     observed: dict[str, WarmUpObserved]  # of each variant
     qualities: dict[str, float | None]  # the last one that each variant reports, or that its judge measured; None: none
     unwatched: list[str]  # folders that are too large to be watched whole for what runs change
-
-    def as_plain(self) -> dict[str, Any]:
-        observed = {name: one.model_dump(mode="json") for name, one in self.observed.items()}
-        return {**vars(self), "reading": self.reading.model_dump(mode="json"), "observed": observed}
-
-
-def read_warm_up(values: Mapping[str, Any]) -> WarmUp:
-    """Return what :meth:`WarmUp.as_plain` made plain. Raises KeyError, TypeError or ValueError of anything else."""
-    observed = {name: WarmUpObserved.model_validate(one) for name, one in values["observed"].items()}
-    return WarmUp(**{**values, "reading": Reading.model_validate(values["reading"]), "observed": observed})
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import shlex
 import string
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -98,94 +98,102 @@ class ProofSetup:
     config: Config
 
 
-def describe_measured(
-    out: Path,
-    request: ProofRequest,
-    commands: Mapping[str, str],
-    snapshot: Snapshot,
-    reading: Reading,
-    epochs: Mapping[str, int],
-    environ: Mapping[str, str],
-    source: Path | None = None,
-    digests: Mapping[str, str] = MappingProxyType({}),
-    metric: str | None = None,
-    warm_ups: Mapping[str, WarmUpObserved] = MappingProxyType({}),
-    evaluation: Evaluation | None = None,
-    order_seed: int | None = None,
-) -> ProofSetup:
-    """Return what is measured of a request, and compared by `metric`.
+@dataclass(frozen=True)
+class ProofBasis:
+    """What decides what a proof measures, before anything has run.
 
-    The commands run in copies of the snapshot, or in the folder `source` itself. `digests` are those of what else decides;
-    `warm_ups` is what was seen of those, once they have run. `order_seed` decides the order of the runs.
+    The commands run in copies of the snapshot, or in the folder `source` itself. `digests` are those of what else decides.
     """
-    titles = dict(zip(commands, request.commands, strict=True))
-    shared = _describe_shared(request, snapshot, reading, environ, source)
-    shared["evaluation"] = evaluation.model_dump(mode="json") if evaluation else None
-    variables = list(deciding_variables(environ, request.passed, request.dropped))
-    image = Path(request.container) if request.container else None
-    variants = {
-        name: {
-            **shared,
-            "title": title_of(name, titles[name]),
+
+    out: Path
+    request: ProofRequest
+    commands: Mapping[str, str]  # of each variant, resolved
+    snapshot: Snapshot
+    environ: Mapping[str, str]
+    source: Path | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
+    evaluation: Evaluation | None = None
+    order_seed: int | None = None
+
+    def describe(
+        self,
+        reading: Reading,
+        epochs: Mapping[str, int],
+        metric: str | None = None,
+        warm_ups: Mapping[str, WarmUpObserved] = MappingProxyType({}),
+    ) -> ProofSetup:
+        """Return what is measured, and compared by `metric`; `warm_ups` is what was seen of those, once they have run."""
+        request, folder = self.request, Path(os.path.normpath((self.out / PROGRAMS).absolute()))
+        shared = self._describe_shared(reading)
+        variants = {}
+        for (name, command), asked in zip(self.commands.items(), request.commands, strict=True):
+            own = self._describe_variant(name, command)
+            warm_up = {"warm_up": warm_ups[name].model_dump(mode="json")} if name in warm_ups else {}
+            variants[name] = {
+                **shared, "title": title_of(name, asked), **own, "epochs": max(1, epochs.get(name, 1)), **warm_up
+            }  # fmt: skip
+        declared = {
+            "title": "Proof",
+            "variants": variants,
+            "quality": _describe_quality(request),
+            "sources": {"experiment": [DIGESTS]},  # thousands of files would be no configuration
+        }
+        workload = Workload(folder, validate(Declared, declared, "prove"))
+        values = {"case": str(folder), **_configure(request, metric, self.order_seed)}
+        return ProofSetup(workload, values, validate(Config, workload.complete(values, "prove"), "prove"))
+
+    def _describe_variant(self, name: str, command: str) -> dict[str, Any]:
+        """Return what is a variant's own."""
+        request = self.request
+        image = Path(request.container) if request.container else None
+        return {
             "command": command,
             "package_folders": list_package_folders(command) if image is None else [],
-            "warm_up": warm_ups.get(name),
-            "kept_caches": str((out / CACHES / name).absolute()) if request.caches == "warm" else None,
-            "epochs": max(1, epochs.get(name, 1)),
-            **({"warm_up": warm_ups[name].model_dump(mode="json")} if name in warm_ups else {}),
+            "kept_caches": str((self.out / CACHES / name).absolute()) if request.caches == "warm" else None,
             "settings": {
                 **(describe_interpreter(command) if image is None else {"image_id": identify_image(image)}),
-                **({"sources": dict(digests)} if digests else {}),
+                **({"sources": dict(self.digests)} if self.digests else {}),
                 **({"caches": request.caches} if request.caches != "warm" else {}),
                 **({"isolated": True} if request.isolate else {}),
-                "variables": variables,
+                "variables": list(deciding_variables(self.environ, request.passed, request.dropped)),
                 # Student's interval is of a number that was fixed: who adds rounds after a look finds more than there is.
                 **({"rounds": request.fixed_rounds} if request.fixed_rounds else {}),
                 **({"blind": True} if request.blind else {}),
             },
         }
-        for name, command in commands.items()
-    }
-    folder = Path(os.path.normpath((out / PROGRAMS).absolute()))
+
+    def _describe_shared(self, reading: Reading) -> dict[str, Any]:
+        """Return what all variants have in common."""
+        request, snapshot = self.request, self.snapshot
+        place: dict[str, Any] = (
+            {"tree": f"{{workload}}/{TREE}", "linked": snapshot.linked}
+            if self.source is None
+            else {"tree": None, "linked": {}, "place": str(self.source.absolute())}
+        )
+        return {
+            **place,
+            "fixed": [str(((snapshot.source or Path()) / name).absolute()) for name in request.sources],
+            "caches": request.caches,
+            "isolated": request.isolate,
+            "environment": {"PATH": self.environ.get("PATH", os.defpath)},
+            "inherit_environment": True,
+            "pass_environment": request.passed,
+            "drop_environment": request.dropped,
+            "reads": reading.model_dump(mode="json"),
+            "gpus": request.gpus,
+            "own_ranks": request.gpus > 1,
+            "told_epochs": False,  # in no run, since the warm-up has to find how many there are
+            "blind": request.blind,
+            "evaluation": self.evaluation.model_dump(mode="json") if self.evaluation else None,
+            **({"image": str(Path(request.container).absolute())} if request.container else {}),
+        }
+
+
+def _describe_quality(request: ProofRequest) -> dict[str, Any]:
     questioned = request.loss_name if request.better != "lower" else None
     title = f"{'' if request.quality_command else 'reported '}{f'{questioned} (higher is better)' if questioned else 'quality'}"
-    quality = {"name": "quality", "title": title, "better": request.better or "higher", "margin": request.margin}
-    declared = {
-        "title": "Proof",
-        "variants": variants,
-        "quality": {**quality, "judged_above": None, "targets": []},
-        "sources": {"experiment": [DIGESTS]},  # thousands of files would be no configuration
-    }
-    workload = Workload(folder, validate(Declared, declared, "prove"))
-    values = {"case": str(folder), **_configure(request, metric, order_seed)}
-    return ProofSetup(workload, values, validate(Config, workload.complete(values, "prove"), "prove"))
-
-
-def _describe_shared(
-    request: ProofRequest, snapshot: Snapshot, reading: Reading, environ: Mapping[str, str], source: Path | None
-) -> dict[str, Any]:
-    """Return what all sides of a proof have in common."""
-    place: dict[str, Any] = (
-        {"tree": f"{{workload}}/{TREE}", "linked": snapshot.linked}
-        if source is None
-        else {"tree": None, "linked": {}, "place": str(source.absolute())}
-    )
-    return {
-        **place,
-        "fixed": [str(((snapshot.source or Path()) / name).absolute()) for name in request.sources],
-        "caches": request.caches,
-        "isolated": request.isolate,
-        "environment": {"PATH": environ.get("PATH", os.defpath)},
-        "inherit_environment": True,
-        "pass_environment": request.passed,
-        "drop_environment": request.dropped,
-        "reads": reading.model_dump(mode="json"),
-        "gpus": request.gpus,
-        "own_ranks": request.gpus > 1,
-        "told_epochs": False,  # in no run, since the warm-up has to find how many there are
-        "blind": request.blind,
-        **({"image": str(Path(request.container).absolute())} if request.container else {}),
-    }
+    rule = {"name": "quality", "title": title, "better": request.better or "higher", "margin": request.margin}
+    return {**rule, "judged_above": None, "targets": []}
 
 
 def _configure(request: ProofRequest, metric: str | None, order_seed: int | None) -> dict[str, Any]:
