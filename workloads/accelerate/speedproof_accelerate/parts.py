@@ -1,6 +1,6 @@
-"""Parts of a network that compute by kernels what torch's modules compute, with these modules' parameters under the same names.
+"""The module twins of the kernels: parts of a network that replace torch's modules, with the same parameters and names.
 
-Each part decides call by call: where device, precision or shape do not fit, the modules it replaces compute as they did.
+Each part decides for each call: if device, precision or shape do not fit, the replaced modules compute instead.
 """
 
 import os
@@ -19,11 +19,11 @@ from speedproof_accelerate.kernels.channels_last import channels_last_of
 
 HALVES = (torch.float16, torch.bfloat16)
 FLOATS = (*HALVES, torch.float32)
-# Channels at which a convolution that keeps the resolution has a kernel; the library's serve all others well.
+# Channels for which a convolution of stride 1 has a kernel; cuDNN's kernels are good for all others.
 CONV3D_CHANNELS = (2, 4, 8, 16, 32)
-PADDED_CHANNELS = 8  # to which few input channels are padded: the library's kernels for tensor cores read so many at once
-POINTWISE_RESULTS, POINTWISE_CHANNELS = 4, 64  # most of those for which pointwise.py has a kernel
-# Dimensions of a batch, by the norm that takes it.
+PADDED_CHANNELS = 8  # to which few input channels are padded: cuDNN's kernels for tensor cores read so many at once
+POINTWISE_RESULTS, POINTWISE_CHANNELS = 4, 64  # at most, for pointwise_conv.py
+# Dimensions of the batches that a norm accepts.
 NORM_DIMENSIONS = {
     nn.BatchNorm2d: (4,),
     nn.BatchNorm3d: (5,),
@@ -31,7 +31,7 @@ NORM_DIMENSIONS = {
     nn.InstanceNorm3d: (5,),
     nn.GroupNorm: (4, 5),
 }
-_OLDEST = (8, 0)  # compute capability: the first GPUs with bfloat16 and copies that go by no register
+_OLDEST = (8, 0)  # compute capability: the first GPUs with bfloat16 and asynchronous copies
 
 
 @cache
@@ -45,14 +45,14 @@ def _sees_gpu() -> bool:
 
 
 def find_missing_gpu(device: torch.device) -> str | None:
-    """Return why a device is no NVIDIA GPU; None: it is one."""
+    """Return why a device is not an NVIDIA GPU; None: it is one."""
     if device.type == "cuda" and torch.version.hip is None:
         return None
     return f"the network is on {device.type}, not on the GPU" if _sees_gpu() else "no NVIDIA GPU is visible"
 
 
 def find_obstacle(device: torch.device) -> str | None:
-    """Return why no kernel runs on this device; None: they do. Where Triton interprets, they run on a processor, too."""
+    """Return why no kernel runs on this device; None: they run. With Triton's interpreter they run on a CPU, too."""
     if device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1" and _has_triton():
         return None
     missing = find_missing_gpu(device)
@@ -70,7 +70,7 @@ def _find_capability(device: torch.device) -> tuple[int, int]:
 
 
 def load(name: str) -> Any:
-    """Return a module of kernels; Triton is imported where the first is needed."""
+    """Return a module of kernels; the first one imports Triton."""
     return import_module(f"speedproof_accelerate.kernels.{name}")
 
 
@@ -81,7 +81,7 @@ def precision_of(x: Tensor) -> torch.dtype:
 
 
 def keeping_kind(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Let a function answer as torch's own do: of a subclass of tensors, such as MONAI's with metadata, in that subclass."""
+    """Let a function return the subclass of tensors that it gets, as torch's own do: for example, MONAI's tensors."""
 
     def compute_plainly(*args: Any) -> Tensor:
         return compute(*(as_plain(one) if isinstance(one, Tensor) else one for one in args))
@@ -95,22 +95,22 @@ def keeping_kind(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def as_plain(x: Tensor) -> Tensor:
-    """Return a tensor without what a subclass adds to torch's functions; one that adds nothing, as it is."""
+    """Return a tensor without its subclass, if that changes torch's functions; otherwise as it is."""
     kind = type(x)
     adds = kind is not Tensor and kind.__torch_function__ is not torch._C._disabled_torch_function_impl
     return x.as_subclass(Tensor) if adds else x
 
 
 class Part(nn.Module):
-    """What takes a module's place: it holds the same parameters and buffers under the same names.
+    """Replaces a module, and has the same parameters and buffers under the same names.
 
     Attributes:
-        own_because: why torch's own computes whatever comes; None: each call decides.
-        watch: who is told of each call.
+        own_because: why torch's own module computes all calls; None: each call decides.
+        watch: called with the input of each call.
     """
 
     def __init__(self, replaced: nn.Module) -> None:
-        """Take over a module's parameters and buffers: both have them, so that either moves with the network."""
+        """Share a module's parameters and buffers: both move with the network."""
         super().__init__()
         self._parameters = replaced._parameters
         self._buffers = replaced._buffers
@@ -123,11 +123,11 @@ class Part(nn.Module):
 
     @property
     def replaced(self) -> Any:
-        """Return the module whose place this takes."""
+        """Return the replaced module."""
         return self._replaced[0]
 
     def train(self, mode: bool = True) -> "Part":
-        """Set what torch's own module is set to, too."""
+        """Set the mode of the replaced module, too."""
         super().train(mode)
         self.replaced.train(mode)
         return self
@@ -136,34 +136,34 @@ class Part(nn.Module):
         raise RuntimeError("an accelerated network has no replicas: train with torch's DistributedDataParallel")
 
     def find_misfit(self, x: Tensor) -> str | None:
-        """Return why torch's own module computes what it makes of x; None: the kernel does."""
+        """Return why torch's own module computes this call; None: the kernel does."""
         if self.watch is not None:
             self.watch(x)
         return self.own_because or find_obstacle(x.device) or (self._find_misfit(x) if x.numel() else "nothing in it")
 
     @keeping_kind
     def forward(self, x: Tensor) -> Tensor:
-        """Return what the module makes of x."""
+        """Return the module's result."""
         return self.compute_as_torch(x) if self.find_misfit(x) else self.compute(x)
 
     def compute(self, x: Tensor) -> Tensor:
-        """Return what the kernel makes of x, which fits."""
+        """Return the kernel's result; x fits."""
         raise NotImplementedError
 
     def compute_as_torch(self, x: Tensor) -> Tensor:
-        """Return what torch's modules make of x."""
+        """Return the result of torch's modules."""
         return cast(Tensor, self.replaced(x))
 
     def _find_misfit(self, x: Tensor) -> str | None:
         raise NotImplementedError
 
     def extra_repr(self) -> str:
-        """Return what it replaces."""
+        """Return the replaced module."""
         return repr(self.replaced)
 
 
 class Absorbed(Part):
-    """An activation that the norm in front of it computes; its parameter stays under its name."""
+    """An activation that the norm before it computes; its parameter stays under its name."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x."""
@@ -171,17 +171,17 @@ class Absorbed(Part):
 
 
 class NormActivation(Part):
-    """A norm and the activation behind it, channels last."""
+    """A norm and the activation after it, channels last."""
 
     def __init__(self, norm: nn.Module, activation: nn.Module | None) -> None:
-        """Take over a norm; with an activation, it computes this, too."""
+        """Replace a norm and, if given, its activation."""
         super().__init__(norm)
         self._activation = (activation,)
         self._channels = norm.num_channels if isinstance(norm, nn.GroupNorm) else cast(Any, norm).num_features
         self._slopes = activation.num_parameters if isinstance(activation, nn.PReLU) else 1
 
     def extra_repr(self) -> str:
-        """Return what it replaces."""
+        """Return the replaced module."""
         return f"{self.replaced!r}, {self._activation[0]!r}"
 
     def _find_misfit(self, x: Tensor) -> str | None:
@@ -204,7 +204,7 @@ class NormActivation(Part):
         return self.compute_and_pass(x, left_out)[0]
 
     def compute_and_pass(self, x: Tensor, left_out: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return activation(norm(x + left_out)), and x for what goes beside it: their gradients come in one pass."""
+        """Return activation(norm(x + left_out)), and x for its other uses: one pass gives the gradient of both."""
         kernels, norm = load("group_norm"), self.replaced
         weight, bias = norm.weight, norm.bias
         slope = slope_of(self._activation[0])
@@ -235,14 +235,14 @@ class NormActivation(Part):
         return cast(Tensor, load("group_norm").apply_folded(x, folded, slope, over_items=True))
 
     def compute_as_torch(self, x: Tensor) -> Tensor:
-        """Return what torch's norm and activation make of x."""
+        """Return the result of torch's norm and activation."""
         y = self.replaced(x)
         activation = self._activation[0]
         return cast(Tensor, y if activation is None else activation(y))
 
 
 def slope_of(activation: nn.Module | None) -> Tensor | float:
-    """Return an activation's slope below zero: a parameter of a PReLU, else a number; 1 without an activation."""
+    """Return an activation's slope below zero: the parameter of a PReLU, otherwise a number; 1 without an activation."""
     if activation is None:
         return 1.0
     if isinstance(activation, nn.PReLU):
@@ -264,20 +264,20 @@ class Convolution(Part):
         return add_bias(self.compute_without_bias(x), self.replaced.bias)
 
     def compute_without_bias(self, x: Tensor) -> Tensor:
-        """Return what the kernel makes of x, which fits."""
+        """Return the kernel's result; x fits."""
         raise NotImplementedError
 
 
 class FewChannelConvolution(Convolution):
-    """A convolution of 3 × 3 × 3 that keeps resolution and few channels."""
+    """A 3 × 3 × 3 convolution of stride 1 from few channels to as many."""
 
     def compute_without_bias(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """Return what the kernel makes of x, plus a residual of the kernel's precision."""
+        """Return the kernel's result, plus a residual in the kernel's precision."""
         return cast(Tensor, load("conv3d").conv3d(x.to(precision_of(x)), self.replaced.weight, residual))
 
 
 class PointwiseConvolution(Convolution):
-    """A convolution of 1 × 1 × 1 to few results."""
+    """A 1 × 1 × 1 convolution to few channels."""
 
     def compute(self, x: Tensor) -> Tensor:
         """Return the convolution, with its bias."""
@@ -286,21 +286,21 @@ class PointwiseConvolution(Convolution):
         )
 
     def compute_without_bias(self, x: Tensor) -> Tensor:
-        """Return what the kernel makes of x."""
+        """Return the kernel's result."""
         return cast(Tensor, load("pointwise_conv").pointwise_conv(x.to(precision_of(x)), self.replaced.weight))
 
 
 class PaddedConvolution(Convolution):
-    """A convolution of few input channels, to which zeros are added: the library then has kernels for tensor cores."""
+    """A convolution of few input channels, padded by zeros: cuDNN then has kernels for tensor cores."""
 
     def compute_without_bias(self, x: Tensor) -> Tensor:
-        """Return what the library makes of x and zeros."""
+        """Return cuDNN's result for x and zeros."""
         conv = self.replaced
         convolve = functional.conv3d if x.dim() == 5 else functional.conv2d
         return convolve(*self._pad(x, PADDED_CHANNELS), None, conv.stride, conv.padding, conv.dilation)
 
     def _pad(self, x: Tensor, channels: int) -> tuple[Tensor, Tensor]:
-        """Return x and the weights, of so many input channels, the further ones 0."""
+        """Return x and the weights, padded by zeros to so many input channels."""
         kind, weight = precision_of(x), self.replaced.weight
         items, given, *sides = x.shape
         order = channels_last_of(x.dim())
@@ -314,33 +314,33 @@ class PaddedConvolution(Convolution):
 
 
 class WidenedConvolution(PaddedConvolution):
-    """One of 3 × 3 × 3 that keeps the resolution: with as many input channels as results, it goes by a kernel of ours."""
+    """A 3 × 3 × 3 convolution of stride 1, padded to as many input channels as results: then our kernel fits."""
 
     def compute_without_bias(self, x: Tensor) -> Tensor:
-        """Return what the kernel makes of x and zeros."""
+        """Return the kernel's result for x and zeros."""
         return cast(Tensor, load("conv3d").conv3d(*self._pad(x, self.replaced.out_channels)))
 
 
 class TrilinearUpsample(Part):
-    """An enlargement of volumes by two, trilinear."""
+    """Trilinear upsampling of volumes by two."""
 
     def _find_misfit(self, x: Tensor) -> str | None:
         return None if x.dim() == 5 and x.dtype in FLOATS else f"of {x.dim()} dimensions and {x.dtype}"
 
     def compute(self, x: Tensor) -> Tensor:
-        """Return the volumes, twice as long along each side."""
+        """Return the upsampled volumes."""
         return cast(Tensor, load("trilinear_upsample").trilinear_upsample(x))
 
 
 class BiasFreeUnit(nn.Sequential):
-    """A convolution whose bias the norm behind it would take away: it is not added at all, and its gradient is 0.
+    """A convolution before a norm, which subtracts its bias: the bias is not added, and its gradient is 0.
 
-    As MONAI's `Convolution`: `conv`, then `adn`, of which the norm comes first.
+    As MONAI's `Convolution`: `conv`, then `adn`, which begins with the norm.
     """
 
     @keeping_kind
     def forward(self, x: Tensor) -> Tensor:
-        """Return what convolution, norm and activation make of x."""
+        """Return the result of convolution, norm and activation."""
         convolution, adn = cast(Any, self.conv), cast(Any, self.adn)
         norm, *others = adn
         bias = _bias_of(convolution)
@@ -357,13 +357,13 @@ class BiasFreeUnit(nn.Sequential):
 
 
 class ResidualBlock(nn.Module):
-    """Two norms, each with an activation and a convolution behind it, and the input; as MONAI's SegResNet has them.
+    """Twice norm, activation and convolution, plus the input, as in MONAI's SegResNet.
 
-    The input's two gradients come in one pass, and a kernel of the second convolution adds the input itself.
+    One pass gives both gradients of the input, and the second convolution's kernel adds the input.
     """
 
     def __init__(self, block: Any) -> None:
-        """Take over a block whose norms are parts."""
+        """Replace a block whose norms are parts."""
         super().__init__()
         for name, module in block.named_children():
             self.add_module(name, module)
@@ -371,7 +371,7 @@ class ResidualBlock(nn.Module):
 
     @keeping_kind
     def forward(self, x: Tensor) -> Tensor:
-        """Return the input and what norms and convolutions make of it."""
+        """Return the block's result plus its input."""
         norm1, norm2, conv = cast(NormActivation, self.norm1), cast(NormActivation, self.norm2), cast(Any, self.conv2)
         y, beside = (norm1.compute_as_torch(x), x) if norm1.find_misfit(x) else norm1.compute_and_pass(x)
         y = norm2(cast(nn.Module, self.conv1)(y))
@@ -382,36 +382,36 @@ class ResidualBlock(nn.Module):
 
 
 class ConcatSkip(nn.Module):
-    """What a submodule makes of its input, behind the input itself; as MONAI's `SkipConnection`, that concatenates."""
+    """The concatenation of the input and a submodule's result, as MONAI's `SkipConnection`."""
 
     def __init__(self, skip: Any) -> None:
-        """Take over a skip connection."""
+        """Replace a skip connection."""
         super().__init__()
         self.submodule = skip.submodule
         self.training = skip.training
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return both volumes' channels."""
+        """Return the channels of both."""
         return concat_channels(x, self.submodule(x))
 
 
 class ConcatUpBlock(nn.Module):
-    """An enlarged volume and that of a skip connection, convolved; as MONAI's `UnetUpBlock`."""
+    """The convolution of an upsampled volume and that of a skip connection, as MONAI's `UnetUpBlock`."""
 
     def __init__(self, block: Any) -> None:
-        """Take over a block."""
+        """Replace a block."""
         super().__init__()
         self.transp_conv, self.conv_block = block.transp_conv, block.conv_block
         self.training = block.training
 
     def forward(self, inp: Tensor, skip: Tensor) -> Tensor:
-        """Return what the convolutions make of both."""
+        """Return the result of the convolutions."""
         return cast(Tensor, self.conv_block(concat_channels(self.transp_conv(inp), skip)))
 
 
 @keeping_kind
 def concat_channels(first: Tensor, second: Tensor) -> Tensor:
-    """Return both volumes' channels: by a kernel whose gradient comes in two dense volumes, where it fits, else by torch."""
+    """Return both volumes' channels: by a kernel, whose gradient is two dense volumes, if it fits; otherwise by torch."""
     alike = first.shape == second.shape and first.dtype == second.dtype and first.dim() == 5 and first.shape[1] % 8 == 0
     if alike and first.dtype in FLOATS and first.numel() and find_obstacle(first.device) is None:
         return cast(Tensor, load("concat_channels").concat_channels(first, second))
@@ -424,7 +424,7 @@ def _bias_of(convolution: nn.Module) -> Tensor | None:
 
 
 def convolve_without_bias(convolution: nn.Module, x: Tensor) -> Tensor:
-    """Return what a convolution, or the part in its place, makes of x, its bias left out."""
+    """Return the result of a convolution, or of its part, without the bias."""
     if isinstance(convolution, Convolution) and not convolution.find_misfit(x):
         return convolution.compute_without_bias(x)
     one = cast(Any, convolution.replaced if isinstance(convolution, Part) else convolution)

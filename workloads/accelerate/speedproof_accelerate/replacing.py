@@ -1,4 +1,4 @@
-"""`accelerate(network)`: parts of a network exchanged for equal, faster ones; it says what was replaced, what not, and why."""
+"""`accelerate(network)`: replace parts of a network by faster, equivalent ones, and report what was replaced, and why not."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ _MONAI_CONVOLUTION = "monai.networks.blocks.convolutions.Convolution"
 
 @dataclass(frozen=True)
 class Entry:
-    """A module of the network by its name, what it is, and what was done with it or why not."""
+    """A module of the network: its name, its type, and what was done with it, or why not."""
 
     name: str
     module: str
@@ -72,13 +72,13 @@ class Report:
     """What `accelerate` did.
 
     Attributes:
-        replaced: modules in whose place a part stands; it computes by a kernel where nothing is in the way.
+        replaced: modules that a part replaces.
         kept: modules that stayed torch's, each with the reason.
-        bound: why nothing runs by a kernel at present (no GPU, no Triton); None: kernels run.
-        times: of each part that was measured, by its name: forward and backward, by the kernel and by torch.
-        whole: those of the network, where it was measured.
+        bound: why no kernel runs at present (no GPU, no Triton); None: kernels run.
+        times: of each measured part, by its name: forward and backward, by the kernel and by torch.
+        whole: times of the network, if measured.
         graphed: whether the network's passes are launched as graphs.
-        omitted: what was asked for and not done, each with the reason.
+        omitted: requests that were not fulfilled, each with the reason.
     """
 
     replaced: list[Entry] = field(default_factory=list)
@@ -90,7 +90,7 @@ class Report:
     omitted: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        """Return a line for each kind of what was replaced, and of what was kept."""
+        """Return one line per kind of replaced and of kept modules."""
         lines = [] if self.bound is None else [f"All is computed by torch: {self.bound}."]
         lines += ["Forward and backward are launched as a CUDA graph each."] if self.graphed else []
         lines += self.omitted
@@ -113,27 +113,26 @@ def accelerate(
     compare: bool = True,
     graphs: bool = False,
 ) -> Report:
-    """Replace parts of a network by equal ones that are faster on an NVIDIA GPU; the network itself is changed.
+    """Replace parts of a network, in place, by equivalent ones that are faster on an NVIDIA GPU.
 
-    Norms go with their activations in one operation, biases that a norm takes away are not added, convolutions of few channels
-    and trilinear enlargements go by kernels, and all is laid out channels last. Parameters stay the same tensors under the same
-    names, so that optimizers and checkpoints know them. What no kernel fits stays torch's, and so does what is not exactly
-    torch's own: subclasses, modules with hooks or parametrizations.
+    Norms and their activations become one operation, biases before a norm are not added, convolutions of few channels and
+    trilinear upsampling run as our kernels, and everything is laid out channels last. Parameters stay the same tensors under
+    the same names, so optimizers and checkpoints keep working. Modules that no kernel fits stay torch's. So do modules that are
+    not exactly torch's own: subclasses, and modules with hooks or parametrizations.
 
     Args:
-        network: any; made for MONAI's UNet, BasicUNet, DynUNet and SegResNet. On the device where it will train.
-        example: a batch as it will train on, on the network's device: with it, kernels are compiled side by side, where they
-            would each be waited for.
-        precision: that of the autocast in which it will train; None: no autocast.
-        compare: whether, with an example, each part is measured at the shapes that it sees, forward and backward, and stays
-            torch's where that is not slower: it takes some seconds. `torch.backends.cudnn.benchmark` counts as it is set.
-        graphs: whether forward and backward are launched as a CUDA graph each, for batches of the example's shape alone; see
-            :func:`speedproof_accelerate.graphing.graph_training`. Without a GPU they are not, and the report says so.
+        network: any network, on the device where it will train; made for MONAI's UNet, BasicUNet, DynUNet and SegResNet.
+        example: a training batch on the network's device; with it, kernels are compiled in parallel, before they are needed.
+        precision: of the autocast in which the network will train; None: no autocast.
+        compare: with an example, time each part forward and backward at the shapes that it sees, and keep torch's own if it is
+            not slower. It takes some seconds. `torch.backends.cudnn.benchmark` counts as it is set.
+        graphs: launch forward and backward as a CUDA graph each, only for batches of the example's shape; see
+            :func:`speedproof_accelerate.graphing.graph_training`. Ignored without a GPU; the report names the reason.
 
     Raises:
-        TypeError: the network is no module, one of TorchScript's, or has such; or the example is no tensor.
-        ValueError: the precision is none that trains, the example is on another device than the network or none that it takes,
-            graphs are asked for without an example, or the network is not in training.
+        TypeError: the network is not a module, or is or contains one of TorchScript; or the example is not a tensor.
+        ValueError: the precision cannot train, the network rejects the example or is on another device, graphs need an example,
+            or the network is not in training mode.
     """
     _check(network, example, precision, graphs)
     device, bound = _find_bound(network)
@@ -145,7 +144,7 @@ def accelerate(
         report.omitted.append(f"{earlier} parts of an earlier call stay as they are.")
     places = [(module, dict(module._modules)) for module in network.modules()]
     parts = _replace(network, report, precision)
-    laid_out = [] if report.bound else _lay_out(network)  # without kernels all stays as it is, to the order of its voxels
+    laid_out = [] if report.bound else _lay_out(network)  # without kernels, the memory order stays, too
     if example is not None and report.bound is None:
         try:
             compile_kernels(network, example, precision)
@@ -191,7 +190,7 @@ def _compare(
 
 
 def _replace(network: nn.Module, report: Report, precision: torch.dtype | None) -> dict[str, Part]:
-    """Exchange all that have a part; return the parts by their names."""
+    """Replace all modules that have a part; return the parts by their names."""
     parts: dict[str, Part] = {}
 
     def put(name: str, part: Part, note: str) -> None:
@@ -221,7 +220,7 @@ def _replace(network: nn.Module, report: Report, precision: torch.dtype | None) 
     for unit in list(network.modules()):
         if _path_of(unit) == _MONAI_CONVOLUTION and _takes_bias_away(unit):
             _exchange(network, unit, _as_unit(dict(unit.named_children()), unit.training))
-    for name, module in list(network.named_modules())[1:]:  # the network itself has nowhere to stand
+    for name, module in list(network.named_modules())[1:]:  # the network itself has no parent
         block, note = _find_block(module)
         if block is not None:
             _exchange(network, module, block)
@@ -238,9 +237,9 @@ def _replace(network: nn.Module, report: Report, precision: torch.dtype | None) 
 
 
 def _check(network: Any, example: Any, precision: Any, graphs: bool) -> None:
-    """Refuse what is none of what is asked for."""
+    """Check the arguments."""
     if not isinstance(network, nn.Module):
-        raise TypeError(f"the network is {type(network).__name__}, and no torch.nn.Module")
+        raise TypeError(f"the network is {type(network).__name__}, not a torch.nn.Module")
     if any(isinstance(one, torch.jit.ScriptModule) for one in network.modules()):
         raise TypeError("a network of TorchScript has no parts to exchange: accelerate the one that it was made of")
     if example is not None and not isinstance(example, Tensor):
@@ -252,7 +251,7 @@ def _check(network: Any, example: Any, precision: Any, graphs: bool) -> None:
 
 
 def _train_plain(network: nn.Module, example: Tensor, precision: torch.dtype | None) -> None:
-    """Raise where the network does not take the example as it is either."""
+    """Raise an error if the unchanged network rejects the example, too."""
     try:
         with keeping_buffers(network):
             train_once(network, example, precision)
@@ -297,7 +296,7 @@ def _is_own(module: nn.Module, kinds: tuple[type[nn.Module], ...]) -> bool:
 
 
 def _find_difference(module: nn.Module) -> str | None:
-    """Return what sets a module apart from torch's own, in whose place a part can stand; None: nothing does."""
+    """Return what distinguishes a module from torch's own, which a part can replace; None: nothing does."""
     if module._modules:
         return "has modules of its own"  # parametrizations
     if type(module) not in _KINDS:
@@ -306,7 +305,7 @@ def _find_difference(module: nn.Module) -> str | None:
 
 
 def _find_addition(module: nn.Module) -> str | None:
-    """Return what was added to a module that would be lost with it; None: nothing was."""
+    """Return what was added to a module and would be lost with it; None: nothing was."""
     if any(hooks for name, hooks in vars(module).items() if name.endswith("_hooks")):
         return "has hooks"
     return "has a forward of its own" if "forward" in vars(module) else None
@@ -317,7 +316,7 @@ def _path_of(module: nn.Module) -> str:
 
 
 def _find_activated(network: nn.Module) -> Iterator[tuple[str, str]]:
-    """Yield names of norms, each with that of the activation that comes behind it and behind nothing else."""
+    """Yield names of norms, each with the name of the activation that follows it, and only it."""
     for name, module in network.named_modules():
         prefix = f"{name}." if name else ""
         if type(module).forward is nn.Sequential.forward:
@@ -328,7 +327,7 @@ def _find_activated(network: nn.Module) -> Iterator[tuple[str, str]]:
         elif _path_of(module) in _SHARED_ACTIVATIONS:
             activation, norms = _SHARED_ACTIVATIONS[_path_of(module)]
             found = [module.get_submodule(key) for key in norms]
-            # It is computed by all of the norms, or by none.
+            # Either all of the norms compute it, or none.
             fit = all(_is_own(one, _NORMS) and _refuse_norm(one) is None for one in found)
             if fit and _is_own(module.get_submodule(activation), _ACTIVATIONS):
                 yield from ((prefix + key, prefix + activation) for key in norms)
@@ -365,7 +364,7 @@ def _takes_bias_away(unit: nn.Module) -> bool:
 
 
 def _is_plain_sequence(module: nn.Module) -> bool:
-    """Return whether its modules called one behind the other do all that it does."""
+    """Return whether calling its modules one after another does all that it does."""
     return type(module).forward is nn.Sequential.forward and _find_addition(module) is None
 
 
@@ -378,7 +377,7 @@ def _as_unit(children: dict[str, nn.Module], training: bool) -> BiasFreeUnit:
 
 
 def _exchange(network: nn.Module, module: nn.Module, other: nn.Module) -> None:
-    """Put another in a module's place, wherever it stands: DynUNet names its blocks twice."""
+    """Replace a module everywhere: DynUNet names its blocks twice."""
     for parent in list(network.modules()):
         for key, child in list(parent._modules.items()):
             if child is module:
@@ -386,7 +385,7 @@ def _exchange(network: nn.Module, module: nn.Module, other: nn.Module) -> None:
 
 
 def _find_block(module: Any) -> tuple[nn.Module | None, str]:
-    """Return what takes a block's place, and what it does; or None, and why it stays, if it is one of those that are known."""
+    """Return a block's replacement, and what it does; or None, and, for a known block, why it stays."""
     path, note = _path_of(module), "its channels, of volumes, joined, and gradients split, in one pass"
     make: type[ConcatSkip | ConcatUpBlock | ResidualBlock]
     if path == "monai.networks.layers.simplelayers.SkipConnection" and (module.mode, module.dim) == ("cat", 1):
@@ -402,7 +401,7 @@ def _find_block(module: Any) -> tuple[nn.Module | None, str]:
 
 
 def _find_part(module: Any, precision: torch.dtype | None) -> tuple[Part | None, str]:
-    """Return the part for a convolution or an enlargement and what it does; or None, and why there is none."""
+    """Return the part for a convolution or an upsampling, and what it does; or None, and why there is none."""
     if isinstance(module, nn.Upsample):
         return _find_upsample(module)
     if precision not in HALVES:
@@ -418,7 +417,7 @@ def _find_upsample(module: Any) -> tuple[Part | None, str]:
     doubles = module.mode == "trilinear" and not module.align_corners and set(factors) == {2.0}
     if doubles and not module.recompute_scale_factor:
         return TrilinearUpsample(module), "gathered, forward and backward"
-    return None, "no kernel but for trilinear enlargement by two, without align_corners"
+    return None, "the kernel supports only trilinear upsampling by two, without align_corners"
 
 
 def _find_convolution(module: Any) -> tuple[type[Part] | None, str]:
@@ -441,7 +440,7 @@ def _find_convolution(module: Any) -> tuple[type[Part] | None, str]:
 def _keep_faster(
     parts: dict[str, Part], calls: dict[str, Call], precision: torch.dtype | None, graphs: bool, report: Report
 ) -> None:
-    """Leave to torch what is not faster by a kernel, at the shapes of these calls."""
+    """Leave to torch the parts whose kernels are not faster at the shapes of these calls."""
     report.times = measure_parts(parts, calls, precision, graphs)
     for name, times in report.times.items():
         entry = next(one for one in report.replaced if one.name == name)
@@ -456,7 +455,7 @@ def _keep_faster(
 def _keep_if_faster(
     network: nn.Module, example: Tensor, parts: dict[str, Part], precision: torch.dtype | None, report: Report
 ) -> None:
-    """Leave all to torch where the network as a whole is slower with its parts: launches cost the processor time, too."""
+    """Leave everything to torch if the network is slower with its parts: launches cost CPU time, too."""
     report.whole = measure_network(network, example, parts, precision)
     if report.whole.kernel_ms <= report.whole.torch_ms:
         return

@@ -50,8 +50,8 @@ def test_a_pointwise_convolution_worked_out_by_hand():
     assert x.grad.flatten().tolist() == [10.0, 10.0, 1.0, 1.0]
 
 
-def test_more_channels_than_a_kernel_is_there_for_are_refused():
+def test_more_channels_than_the_kernel_supports_are_refused():
     from speedproof_accelerate.kernels.pointwise_conv import pointwise_conv
 
-    with pytest.raises(ValueError, match="65 channels and 2 results: a kernel is there for up to 64 and 4"):
+    with pytest.raises(ValueError, match="65 channels and 2 results: the kernel supports up to 64 and 4; use torch's"):
         pointwise_conv(torch.rand(1, 65, 2, 2), torch.rand(2, 65, 1, 1))

@@ -63,7 +63,7 @@ def test_replicas_are_refused():
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
-        ({"network": "unet"}, TypeError, "the network is str, and no torch.nn.Module"),
+        ({"network": "unet"}, TypeError, "the network is str, not a torch.nn.Module"),
         ({"network": torch.jit.script(nn.Sequential(nn.ReLU()))}, TypeError, "a network of TorchScript"),
         ({"example": {"image": torch.zeros(1)}}, TypeError, "the example is dict: give a batch as one tensor"),
         ({"precision": torch.int8}, ValueError, "precision is torch.int8: give torch.float16"),

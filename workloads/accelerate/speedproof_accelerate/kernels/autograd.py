@@ -1,4 +1,4 @@
-"""What the backward passes of all kernels share."""
+"""Shared by the backward passes of all kernels."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -8,9 +8,9 @@ import torch
 
 
 def refuse_double_backward(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Have a Function's backward refuse where its gradients shall be differentiated again.
+    """Let a Function's backward raise an error if its gradients are to be differentiated again.
 
-    Torch's own once_differentiable lets that pass where what comes from above needs no gradient, though the weights do.
+    Torch's own once_differentiable allows it if the incoming gradient needs no gradient, although the weights do.
     """
 
     @wraps(backward)

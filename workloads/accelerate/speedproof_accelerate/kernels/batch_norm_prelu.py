@@ -1,4 +1,4 @@
-"""Batch norm, PReLU and the addition of a residual as one operation, in as few passes over memory as there can be.
+"""Batch norm, PReLU and the addition of a residual as one operation, in as few passes over memory as possible.
 
 Forward: one pass for the statistics, one for the result. Backward: one for the sums, one for the gradient.
 """
@@ -15,26 +15,26 @@ from speedproof_accelerate.kernels.autograd import refuse_double_backward
 from speedproof_accelerate.kernels.channels_last import as_channels_last
 from speedproof_accelerate.kernels.launch import LAUNCH, allow_next, wait_for_previous
 
-_WIDTH = 256  # values of a row: one or more voxels' channels, the same for all numbers of channels, so that all share kernels
+_WIDTH = 256  # values of a row, the channels of one or more voxels; the same for any number of channels, which share kernels
 _ROWS = 8  # of a tile
-_STAGES = 3  # of a program that sums few channels, of which there are many tiles: one read, two on their way
-# Programs that sum, some eight on each multiprocessor of a large GPU. Each is one warp: a thread adds up columns of its own,
-# and nothing goes by shared memory, where columns of several warps, added up at the end, would all lie in one bank.
+_STAGES = 3  # of a program that sums few channels, of many tiles: one read, two on their way
+# Programs that sum, some eight on each multiprocessor of a large GPU. Each is one warp, and each thread sums its own columns.
+# Shared memory is not used: the columns of several warps would all be in one bank.
 _PROGRAMS = 1024
-# Up to so many channels, the program that sums also adds up columns that far apart, which are of one channel. A power of two.
+# Up to so many channels, a program that sums also adds columns that far apart, which belong to one channel. A power of two.
 _FEW_CHANNELS = 32
-# A program that merges what others found takes so many slots of all programs at once, each several values a thread. More
-# slots or warps make it slower: it waits for memory, and then for what each of its warps does anew.
+# A program that merges the sums of others takes so many slots of all programs at once, several values per thread. More slots or
+# warps make it slower: it waits for memory, and then each warp repeats the same work.
 _SLOTS, _PARTS, _WARPS = 4, _PROGRAMS, 8
-# Numbers that differ from layer to layer: kernels are not compiled again for each kind of them.
+# Numbers that differ between layers: Triton must not compile a kernel again for each.
 _NUMBERS = ["rows", "rows_each", "programs", "channels", "columns_each", "columns", "voxels", "momentum", "epsilon"]
 
 
 @triton.jit
 def _place_parts(channels, COLUMNS: tl.constexpr, KINDS: tl.constexpr):
-    """Where a program keeps the first kind of what it found of each column; the next kinds are `COLUMNS` further each.
+    """Return where a program stores its first sum of each column; the next sums are `COLUMNS` further each.
 
-    A channel's columns are side by side, so that they are read in one go.
+    A channel's columns are side by side, so that one load reads them.
     """
     column = tl.arange(0, COLUMNS)
     each = COLUMNS // channels
@@ -54,7 +54,7 @@ def norm_sum_statistics(
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """Each program: the mean and the summed squared deviation of its rows, those of every `COLUMNS`-th column in one."""
+    """Each program: mean and summed squared deviation of its rows, merged over every `COLUMNS`-th column."""
     wait_for_previous()
     program = tl.program_id(0)
     first = program.to(tl.int64) * rows_each
@@ -99,7 +99,7 @@ def norm_finish_statistics(
     SLOTS: tl.constexpr,
     PARTS: tl.constexpr,
 ):
-    """Each program: merge what was found of the channels of its slots (Chan et al.), and update their running statistics.
+    """Each program: merge the statistics of its slots' channels (Chan et al.), and update the running statistics.
 
     `folded` gets four rows of channels: mean, 1 / standard deviation, factor and summand of the norm.
     """
@@ -164,7 +164,7 @@ def norm_apply(
     HAS_RESIDUAL: tl.constexpr,
     HAS_BIAS: tl.constexpr,
 ):
-    """PReLU of x · factor + summand, plus the residual and its bias, where there are such."""
+    """PReLU of x · factor + summand, plus the residual and its bias, if given."""
     wait_for_previous()
     columns = tl.arange(0, WIDTH)
     channel = columns & (channels - 1)
@@ -234,7 +234,7 @@ def norm_sum_gradients(
 
 @triton.jit(do_not_specialize=_NUMBERS)
 def norm_finish_gradients(partial, sums, programs, channels, columns_each, columns, SLOTS: tl.constexpr, PARTS: tl.constexpr):
-    """Each program: add what was found of the channels of its slots, of one of the four sums.
+    """Each program: add one of the four sums of its slots' channels.
 
     `sums` gets five rows of channels: these, and zeros, the gradient of what the norm takes away.
     """
@@ -299,7 +299,7 @@ def norm_pass_gradient(
 
 
 class _Layout:
-    """How a tensor's rows are shared out among programs.
+    """How a tensor's rows are divided among programs.
 
     Raises:
         ValueError: the tensor does not divide into rows of whole voxels.
@@ -341,7 +341,7 @@ class _NormActivate(Function):
         x = as_channels_last(x)
         layout = _Layout(x)
         if layout.voxels == 1:
-            raise ValueError("a norm in training needs more than one voxel: the variance of a single one is not known")
+            raise ValueError("a norm in training needs more than one voxel: a single one has no variance")
         partial = x.new_empty((layout.programs, 2, layout.columns), dtype=torch.float32)
         norm_sum_statistics[(layout.programs,)](
             x, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, COLUMNS=layout.columns,
@@ -391,12 +391,12 @@ class _NormActivate(Function):
             **LAUNCH,
         )
         residual, residual_bias = gradient if ctx.has_residual else None, sums[3] if ctx.has_bias else None
-        # What a convolution adds to each voxel alike, the norm takes away again: its gradient, the last row, is 0.
+        # The norm subtracts what a convolution adds to every voxel: its gradient, the last row, is 0.
         return below, sums[1], sums[0], sums[4], of_slope, residual, residual_bias, None, None, None
 
 
 def apply_folded(x: Tensor, folded: Tensor, slope: Tensor, residual: Tensor | None, residual_bias: Tensor | None) -> Tensor:
-    """Return PReLU(x · folded[2] + folded[3]), plus the residual and its bias, where there are such."""
+    """Return PReLU(x · folded[2] + folded[3]), plus the residual and its bias, if given."""
     x = as_channels_last(x)
     layout = _Layout(x)
     out = torch.empty_like(x)
@@ -422,12 +422,12 @@ def batch_norm_prelu(
         x: shape (items, channels, x, y, z), channels a power of two up to 256, and rows of 256 values in all.
         norm: its parameters and running statistics; in training the latter are updated as torch does.
         slope: PReLU's only parameter, shape (1,).
-        conv_bias: what the convolution before left out, shape (channels,).
+        conv_bias: the bias that the convolution before left out, shape (channels,).
         residual: of x's shape.
         residual_bias: shape (channels,).
 
     Raises:
-        ValueError: the values make no whole rows, or, in training, there is a single voxel.
+        ValueError: the values do not fill whole rows, or there is a single voxel in training.
     """
     mean, variance = cast(Tensor, norm.running_mean), cast(Tensor, norm.running_var)
     if norm.training:

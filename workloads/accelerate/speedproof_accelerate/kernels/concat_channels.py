@@ -1,4 +1,4 @@
-"""Two volumes' channels put one behind the other, and taken apart again: one pass over memory, 16 bytes at a time."""
+"""The concatenation of two volumes' channels, and the split: one pass over memory, 16 bytes at a time."""
 
 from typing import Any, cast
 
@@ -11,16 +11,16 @@ from speedproof_accelerate.kernels.autograd import refuse_double_backward
 from speedproof_accelerate.kernels.channels_last import as_channels_last, empty_volume
 from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
 
-_CHUNK, _CHUNKS = 8, 256  # values, and how many chunks a program takes of each volume
+_CHUNK, _CHUNKS = 8, 256  # values of a chunk, and chunks of a program from each volume
 
 
 @triton.jit(do_not_specialize=["chunks", "channels"])
 def channels_move(first, second, both, chunks, channels, JOIN: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr):
-    """JOIN: both volumes' rows into rows of twice the channels; else back."""
+    """JOIN: both volumes' rows become rows of twice the channels; otherwise the reverse."""
     wait_for_previous()
     chunk = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     apart = chunk * CHUNK
-    # Channels come in whole chunks, which a compiler that knows no number of channels cannot see.
+    # Channels come in whole chunks; the compiler cannot know that, since it does not know their number.
     joined = tl.multiple_of(apart + apart // channels * channels, CHUNK)
     value = tl.arange(0, CHUNK)[None, :]
     inside = (chunk < chunks)[:, None] & (value >= 0)
@@ -86,7 +86,7 @@ class _Split(Function):
 
 
 def concat_channels(first: Tensor, second: Tensor) -> Tensor:
-    """Return a volume of both volumes' channels, channels last.
+    """Return a volume with both volumes' channels, channels last.
 
     Args:
         first: shape (items, channels, x, y, z), channels a multiple of 8.
@@ -102,6 +102,6 @@ def split_channels(both: Tensor) -> tuple[Tensor, Tensor]:
     """Return two volumes, each with half of the channels, channels last; the reverse of :func:`concat_channels`.
 
     Raises:
-        ValueError: half of the channels are not a multiple of 8.
+        ValueError: half of the channels is not a multiple of 8.
     """
     return cast(tuple[Tensor, Tensor], _Split.apply(both))

@@ -1,10 +1,10 @@
-"""Convolutions of 2 to 32 channels that keep the resolution, 3 × 3 × 3, padding 1, as products of dense matrices.
+"""3D convolutions of 2 to 32 channels to as many, 3 × 3 × 3 with stride 1 and padding 1, as products of dense matrices.
 
-A cell is 32 values that lie one behind the other along z: a voxel of 32 channels, two of 16, or 16 of two. Of each of its nine
-neighbours along x and y it sees a window of 64, from 16 before the neighbour to 16 behind it; of 32 channels one of 96, since a
-voxel on either side takes 32. The cell's results are these windows times matrices of the weights, in which a weight stands once
-for each of the cell's voxels, and zeros fill the rest: more multiplications than needed, but all loads are of 16 bytes, and
-tensor cores do nearly all of the work.
+A cell is 32 consecutive values along z: one voxel of 32 channels, two of 16, or 16 of two. Of each of its nine neighbours along
+x and y it reads a window of 64 values, from 16 before the neighbour to 16 after it. With 32 channels the window has 96 values,
+since the voxels before and after take 32 each. The cell's results are these windows times matrices of the weights. The matrices
+hold each weight once for each voxel of the cell, and zeros elsewhere. That takes more multiplications than necessary, but all
+loads are of 16 bytes, and tensor cores do nearly all of the work.
 
 The data gradient is the same convolution of the results' gradient, with mirrored weights.
 """
@@ -24,11 +24,11 @@ from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
 from speedproof_accelerate.kernels.mma_fragments import from_fragments, reorder_matrices, to_fragments
 from speedproof_accelerate.kernels.weight_matrices import NONE, Layout, as_dense, gather, number_weights, spread
 
-_CELL, _HALO = 32, 16  # values; before and behind a cell at least so many
+_CELL, _HALO = 32, 16  # values of a cell; at least so many before and after it
 _CELLS, _WARPS = 128, 4  # of a program
-# Of a weight gradient: warps on all multiprocessors of a large GPU, eight on each, cells of a tile, and tiles on their way.
+# Of a weight gradient: warps on a large GPU, eight on each multiprocessor; cells of a tile; tiles being loaded.
 _ALL_WARPS, _SUMMED_CELLS, _STAGES = 8 * 132, 64, 3
-_NUMBERS = ["X", "Y", "planes"]  # they differ from one volume to the next: kernels are not compiled again for each
+_NUMBERS = ["X", "Y", "planes"]  # they differ between volumes: Triton must not compile a kernel again for each
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
@@ -47,11 +47,10 @@ def conv_windows_to_cells(
     BLOCK: tl.constexpr,
     WARPS: tl.constexpr,
 ):
-    """Programs: (items · x, tiles of a plane's cells). `row`: values along z. RESIDUAL: one is added. So are so many BIASES.
+    """Programs: (items · x, tiles of a plane's cells). `row`: values along z. RESIDUAL and BIASES: added to the result.
 
-    A window has HALO values before its cell and behind it, and is read in pieces of 32.
-
-    Windows go from memory to tensor cores as each thread has loaded them; `weights` are in that order, too (fragments.py).
+    A window has HALO values before and after its cell, and is read in pieces of 32. Windows go from memory to tensor cores in
+    the order in which threads load them; `weights` have that order, too (mma_fragments.py).
     """
     wait_for_previous()
     plane = tl.program_id(0)
@@ -98,10 +97,10 @@ def conv_windows_times_cells(
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """Each program: sums, over its tiles of cells, of windowsᵀ times gradients. BIAS: and of the gradients, the last row.
+    """Each program: sums, over its tiles of cells, of windowsᵀ times gradients. BIAS: also of the gradients, in the last row.
 
-    The windows of a tile's three neighbours along y serve three tiles of gradients each: its own, and those next to it along x.
-    WIDTH: a window's, the next power of two; what lies beyond it is taken as 0.
+    The windows of a tile's three neighbours along y each serve three tiles of gradients: its own, and the next ones along x.
+    WIDTH: the window's width, rounded up to a power of two; values beyond the window are 0.
     """
     wait_for_previous()
     tiles = tl.cdiv(Y * tl.cdiv(row, 32), BLOCK)
@@ -141,7 +140,7 @@ def conv_windows_times_cells(
                 c0 = tl.dot(turned, g0, c0, input_precision="ieee")
                 c1 = tl.dot(turned, g1, c1, input_precision="ieee")
                 c2 = tl.dot(turned, g2, c2, input_precision="ieee")
-    # (program, dx, dy, window, result), and behind each program's the sums.
+    # (program, dx, dy, window, result); the sums follow those of each program.
     SIZE: tl.constexpr = WINDOW * 32
     first = partial + tl.program_id(0) * (9 * SIZE + 32)
     line = tl.arange(0, WIDTH)[:, None]
@@ -160,12 +159,12 @@ def conv_windows_times_cells(
 
 
 def _halo(channels: int) -> int:
-    """Return how many values a window has before its cell, and behind it."""
+    """Return how many values a window has before its cell, and after it."""
     return max(_HALO, channels)
 
 
 def _place_in_windows(weights: Tensor) -> Tensor:
-    """Return where weights, given by their numbers, stand in the matrices of shape (3, 3, window, result)."""
+    """Return where weights, given by their numbers, are in the matrices of shape (3, 3, window, result)."""
     channels = weights.shape[0]
     halo = _halo(channels)
     places = torch.full((3, 3, _CELL + 2 * halo, _CELL), NONE)
@@ -194,7 +193,7 @@ def _layout(channels: int, last: bool, bias: bool, device: torch.device) -> Layo
 
 
 def _convolve(x: Tensor, matrix: Tensor, bias: Tensor | None = None, residual: Tensor | None = None) -> Tensor:
-    """Return a convolution, plus a residual, where there is one."""
+    """Return a convolution, plus a residual if given."""
     items, channels, sx, sy, sz = x.shape
     row, out = sz * channels, torch.empty_like(x)
     biases = 0 if bias is None else channels
@@ -214,7 +213,7 @@ def _differentiate_weights(x: Tensor, gradient: Tensor, parameters: list[Tensor]
     width = triton.next_power_of_2(window)
     warps = width // 16  # each sums 16 lines of a matrix
     programs = min(_ALL_WARPS // warps, planes * triton.cdiv(sy * triton.cdiv(row, _CELL), _SUMMED_CELLS))
-    # Behind each matrix the sums for the bias; without one they are not written, and nothing uses them.
+    # The sums for the bias follow each matrix; without a bias they are neither written nor read.
     partial = x.new_empty((programs, 9 * window * _CELL + _CELL), dtype=torch.float32)
     conv_windows_times_cells[(programs,)](
         x, gradient, partial, planes, sx, sy, row, BIAS=len(parameters) > 1, HALO=_halo(channels), WIDTH=width,
@@ -224,7 +223,7 @@ def _differentiate_weights(x: Tensor, gradient: Tensor, parameters: list[Tensor]
 
 
 class _Convolution(Function):
-    """A convolution, plus a residual, where there is one; with a bias, this and the volume itself are added."""
+    """A convolution, plus a residual if given; with a bias, the bias and the input are added."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None) -> Tensor:
@@ -250,7 +249,7 @@ class _Convolution(Function):
 
 
 class _Conv3dAndInput(Function):
-    """A convolution, and its input as it is; its gradient is added as the convolution's own is written."""
+    """A convolution, and its input; the kernel that writes the convolution's gradient adds that of the input."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -271,10 +270,10 @@ class _Conv3dAndInput(Function):
 
 
 def conv3d(x: Tensor, weight: Tensor, residual: Tensor | None = None) -> Tensor:
-    """Return a convolution without a bias, stride 1 and padding 1, of x's shape, plus a residual, where there is one.
+    """Return a convolution without a bias, stride 1 and padding 1, of x's shape, plus a residual if given.
 
     Args:
-        x: shape (items, channels, x, y, z), on a GPU; channels a power of two up to 32. Fastest where z · channels is a
+        x: shape (items, channels, x, y, z), on a GPU; channels a power of two up to 32. Fastest if z · channels is a
             multiple of 16: threads then read 16 bytes at once.
         weight: shape (channels, channels, 3, 3, 3); its gradient is of its type.
         residual: of x's shape and precision.
@@ -283,9 +282,9 @@ def conv3d(x: Tensor, weight: Tensor, residual: Tensor | None = None) -> Tensor:
 
 
 def conv3d_and_input(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a convolution, as :func:`conv3d` does, and x, for what else is made of it.
+    """Return a convolution, as :func:`conv3d` does, and x, for its other uses.
 
-    So the gradients from both are added by the kernel that writes the convolution's, and not by one of their own.
+    The kernel that writes the convolution's gradient then also adds the gradient of the other uses.
     """
     return cast(tuple[Tensor, Tensor], _Conv3dAndInput.apply(x, weight))
 

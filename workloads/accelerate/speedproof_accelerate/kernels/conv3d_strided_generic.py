@@ -21,16 +21,16 @@ from speedproof_accelerate.kernels.packed_pairs import as_pairs, split_pairs
 from speedproof_accelerate.kernels.weight_matrices import NONE
 
 _ACROSS, _DEEP = 4, 16  # cells of a tile along y and z
-# Numbers that differ from one volume to the next: kernels are not compiled again for each kind of them.
+# Numbers that differ between volumes: Triton must not compile a kernel again for each.
 _NUMBERS = ["X", "Y", "Z", "HX", "HY", "HZ", "planes"]
 _PROGRAMS = 396  # of a weight gradient: three on each multiprocessor of a large GPU
 
 
 @triton.jit
 def _find_cells(plane, tile, X, Y, Z, ACROSS: tl.constexpr, DEEP: tl.constexpr):
-    """Return a tile's cells: the item and x, and of each y, z, their place in the plane, and whether there is one.
+    """Return a tile's cells: item and x, and for each cell y, z, its place in the plane, and whether it is inside.
 
-    A tile is ACROSS · DEEP cells of a plane (all of one item and x), so that no cell's place takes a division.
+    A tile is ACROSS · DEEP cells of one plane (one item and x), so that no cell's place needs a division.
     """
     hx, hy, hz = X // 2, Y // 2, Z // 2
     tiles = tl.cdiv(hz, DEEP)
@@ -44,8 +44,8 @@ def _find_cells(plane, tile, X, Y, Z, ACROSS: tl.constexpr, DEEP: tl.constexpr):
 def _load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C: tl.constexpr):
     """Return the window around each cell in pairs of values, shape (cells, 32 · C), in the order x, y, z; 0 outside the volume.
 
-    A window has four voxels along each axis and begins one before the cell; a strided convolution needs the first three. Of two
-    channels, a pair is those of a voxel. Of one, it is two voxels along z, where a window begins two before the cell.
+    A window has four voxels along each axis and begins one before the cell; a strided convolution needs the first three. With
+    two channels, a pair is one voxel. With one channel, it is two voxels along z, and a window begins two before the cell.
     """
     column = tl.arange(0, 32 * C)
     dx, dy, dz = column // (8 * C), column // (2 * C) % 4, column % (2 * C)
@@ -67,7 +67,7 @@ def _load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C: tl.constexpr):
 
 @triton.jit
 def _point_to_halves(first, second, column, half: tl.constexpr):
-    """Return where each column of the first row lies if one volume holds the first half of all rows, another the second."""
+    """Return where each column of the first row is if one volume holds the first half of all rows, another the second."""
     return tl.where(column < half, first + column, second + column - half)
 
 
@@ -75,7 +75,7 @@ def _point_to_halves(first, second, column, half: tl.constexpr):
 def conv_windows_times_weights(
     pairs, weights, first, second, X, Y, Z, C: tl.constexpr, RESULTS: tl.constexpr, ACROSS: tl.constexpr, DEEP: tl.constexpr
 ):
-    """Rows of half the resolution, a half to each volume. Programs: (items · half of X, tiles)."""
+    """Rows at half the resolution, one half to each volume. Programs: (items · half of X, tiles)."""
     wait_for_previous()
     item, jx, jy, jz, place, inside = _find_cells(tl.program_id(0), tl.program_id(1), X, Y, Z, ACROSS, DEEP)
     one, other = split_pairs(_load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C), first)
@@ -93,7 +93,7 @@ def conv_windows_times_weights(
 def conv_neighbours_times_weights(
     first, second, weights, out, HX, HY, HZ, CHANNELS: tl.constexpr, C: tl.constexpr, ACROSS: tl.constexpr, DEEP: tl.constexpr
 ):
-    """A transposed convolution: each cell is made of its own row, a half from each volume, and the seven next to it upwards."""
+    """A transposed convolution: each cell is made of its own row, half from each volume, and of seven rows upwards."""
     wait_for_previous()
     found = _find_cells(tl.program_id(0), tl.program_id(1), 2 * HX, 2 * HY, 2 * HZ, ACROSS, DEEP)
     item, jx, jy, jz, _, inside = found
@@ -162,9 +162,9 @@ def conv_windows_times_results(
 
 
 def place_in_windows(weights: Tensor) -> Tensor:
-    """Return where weights of a strided convolution, given by their numbers, stand in its matrix.
+    """Return where weights of a strided convolution, given by their numbers, are in its matrix.
 
-    Matrix: (one or other of a pair, window, outer); its gradient has the last two the other way round.
+    Matrix: (one or other of a pair, window, outer); its gradient has the last two swapped.
     """
     outer, inner = weights.shape[:2]
     pairs = torch.cartesian_prod(torch.arange(2), torch.arange(4), torch.arange(4), torch.arange(2 * inner)).tolist()
@@ -182,7 +182,7 @@ def place_in_gradient(weights: Tensor) -> Tensor:
 
 
 def place_by_neighbour(weights: Tensor) -> Tensor:
-    """Return where weights of a transposed convolution, given by their numbers, stand in its matrix.
+    """Return where weights of a transposed convolution, given by their numbers, are in its matrix.
 
     Matrix: (neighbour, outer, voxel of the cell, inner).
     """

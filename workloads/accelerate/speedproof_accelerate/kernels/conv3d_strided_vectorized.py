@@ -31,14 +31,14 @@ _BESIDE = {1: (4, 128), 2: (3, 168)}
 _DOUBLED_BESIDE, _DOUBLED_REGISTERS = 5, 96
 _SUMMED_CELLS, _SUMMED_STAGES, _SUMMED_WARPS, _SUMMED_REGISTERS = 64, 3, 8, 255  # of a weight gradient
 _BEFORE, _RUN, _PAIR = 8, 4, 2  # values of a window before its cell; voxels of a cell that has windows, or neighbours
-_NUMBERS = ["planes", "X", "Y"]  # they differ from one volume to the next: kernels are not compiled again for each
+_NUMBERS = ["planes", "X", "Y"]  # they differ between volumes: Triton must not compile a kernel again for each
 
 
 @triton.jit
 def _load_windows(full, plane, y, z, X, Y, row, PART: tl.constexpr, C: tl.constexpr):
-    """Return 32 values of each cell's windows, which are of 16 · C values, those of the nine rows one behind the other.
+    """Return 32 values of each cell's windows. A window has 16 · C values; those of the nine rows follow each other.
 
-    `plane`: of half the resolution. A strided convolution's result sees the row before its own two, and these.
+    `plane`: at half the resolution. A strided convolution's result reads its own two rows and the one before.
     """
     number = PART * 32 + tl.arange(0, 32)[None, :]
     dx, dy = number // (16 * C) // 3, number // (16 * C) % 3
@@ -190,7 +190,7 @@ def _count_parts(channels: int) -> int:
 
 
 def _place_in_rows(weights: Tensor) -> Tensor:
-    """Return where weights, given by their numbers, stand in the matrices of windows, shape (parts, 32, 2 · 64)."""
+    """Return where weights, given by their numbers, are in the matrices of windows, shape (parts, 32, 2 · 64)."""
     inner = weights.shape[1]
     places = torch.full((2 * _count_parts(inner) // inner, 16 * inner, 2, _RUN, _HALF), NONE)
     rows = weights.unflatten(0, (2, _HALF)).flatten(3, 4)  # (volume, channel, inner, row, dz)
@@ -202,7 +202,7 @@ def _place_in_rows(weights: Tensor) -> Tensor:
 
 
 def place_in_windows(weights: Tensor) -> Tensor:
-    """Return the same in the order in which a convolution loads them."""
+    """Return the same in the order in which a convolution loads the matrices."""
     return reorder_matrices(_place_in_rows(weights))
 
 

@@ -31,15 +31,15 @@ _PROGRAMS = 132  # of a weight gradient: one on each multiprocessor of a large G
 _CELLS, _WARPS, _BESIDE, _REGISTERS = 64, 4, 3, 168
 _SUMMED_CELLS, _SUMMED_STAGES, _SUMMED_WARPS, _SUMMED_REGISTERS = 32, 5, 8, 255  # of a weight gradient
 _NEIGHBOURS = (3, 3, 2, 2, _HALF, 32)  # the shape of the matrices of weights by neighbours
-_NUMBERS = ["planes", "X", "Y"]  # they differ from one volume to the next: kernels are not compiled again for each
+_NUMBERS = ["planes", "X", "Y"]  # they differ between volumes: Triton must not compile a kernel again for each
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
 def conv_halve(full, weights, first, second, planes, X, Y, row, BLOCK: tl.constexpr, WARPS: tl.constexpr):
     """Strided: each cell's windows times the weights. `planes`: items · half of X. `row`: values along z of full resolution.
 
-    Of each x, five loads of 32 values a cell: of three rows those beside it, then the 16 before of the first two, and of the
-    third.
+    For each x, five loads of 32 values per cell: the values beside it in three rows, then the 16 before it in the first two
+    rows, and in the third.
     """
     wait_for_previous()
     column = tl.arange(0, 32)[None, :]
@@ -85,7 +85,7 @@ def conv_halve(full, weights, first, second, planes, X, Y, row, BLOCK: tl.conste
 def conv_double(first, second, weights, full, planes, X, Y, row, BLOCK: tl.constexpr, WARPS: tl.constexpr):
     """Transposed: each cell's and its upper neighbours' values times the weights. Numbers: see conv_halve.
 
-    A cell's rows, lower and upper along x and y, have accumulators of their own. A neighbour counts for those of its side.
+    Each of a cell's four rows, lower and upper along x and y, has an accumulator. A neighbour counts for the rows next to it.
     """
     wait_for_previous()
     column = tl.arange(0, 32)[None, :]
@@ -140,8 +140,8 @@ def conv_double(first, second, weights, full, planes, X, Y, row, BLOCK: tl.const
 def conv_halve_weights(full, first, second, partial, planes, X, Y, row, BLOCK: tl.constexpr, STAGES: tl.constexpr):
     """Each program: sums, over its tiles of cells, of windowsᵀ times gradients of their results. Numbers: see conv_halve.
 
-    Of a cell's two planes of full resolution, the lower is in the middle of its own results' windows; the upper is behind that,
-    and before the results of the next cell along x.
+    Of a cell's two planes at full resolution, the lower one is in the middle of its own results' windows. The upper one is the
+    last of these windows, and the first of those of the next cell along x.
     """
     wait_for_previous()
     hy, hz = Y // 2, row // 32
@@ -193,7 +193,7 @@ def conv_halve_weights(full, first, second, partial, planes, X, Y, row, BLOCK: t
 
 
 def place_in_gradient(weights: Tensor) -> Tensor:
-    """Return where weights, given by their numbers, stand in the matrices of shape (dx, dy, window, result)."""
+    """Return where weights, given by their numbers, are in the matrices of shape (dx, dy, window, result)."""
     return weights.permute(2, 3, 4, 1, 0).reshape(3, 3, 3 * _FULL, 2 * _HALF)
 
 
@@ -206,7 +206,7 @@ def place_in_windows(weights: Tensor) -> Tensor:
 
 
 def place_by_neighbour(weights: Tensor) -> Tensor:
-    """Return where weights, given by their numbers, stand in the matrices of a transposed convolution.
+    """Return where weights, given by their numbers, are in the matrices of a transposed convolution.
 
     Shape (side and neighbour along x, along y, neighbour along z, volume, channel, result): the side of a cell plus that of the
     neighbour; both count from 0 up.

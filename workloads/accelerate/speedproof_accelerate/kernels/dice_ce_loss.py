@@ -15,15 +15,15 @@ from speedproof_accelerate.kernels.packed_pairs import as_pairs, join_pairs, spl
 
 _BLOCK = 512  # voxels that a program takes at a time
 _PROGRAMS = 1056  # that sum: eight on each multiprocessor of a large GPU
-_PARTS, _WARPS = triton.next_power_of_2(_PROGRAMS), 8  # of the program that adds up what they found: its tile, its warps
+_PARTS, _WARPS = triton.next_power_of_2(_PROGRAMS), 8  # tile and warps of the program that adds their sums
 
 
 @triton.jit
 def _load_voxels(pairs, labels, first, voxels, like, BLOCK: tl.constexpr):
-    """Return of each voxel of a tile: place, whether there is one, label, difference of logits, p, 1 − p and e^−|difference|.
+    """Return for each voxel of a tile: place, whether it is inside, label, difference of logits, p, 1 − p and e^−|difference|.
 
-    The difference is that of the foreground's logit from the background's, p the foreground's probability: one exponential
-    gives all.
+    The difference is the foreground's logit minus the background's; p is the foreground's probability. One exponential gives
+    all.
     """
     voxel = first + tl.arange(0, BLOCK)
     inside = voxel < voxels
@@ -39,7 +39,7 @@ def _load_voxels(pairs, labels, first, voxels, like, BLOCK: tl.constexpr):
 
 @triton.jit
 def dice_ce_sum_terms(pairs, labels, partial, like, voxels, BLOCK: tl.constexpr):
-    """Each program: sums of p·y, p², y, (1−p)·(1−y), (1−p)² and cross entropy over its voxels; p, y: of the foreground."""
+    """Each program: sums over its voxels of p·y, p², y, (1−p)·(1−y), (1−p)² and cross entropy; p and y are the foreground's."""
     wait_for_previous()
     program = tl.program_id(0)
     common = tl.zeros((BLOCK,), tl.float32)
@@ -71,7 +71,7 @@ def dice_ce_sum_terms(pairs, labels, partial, like, voxels, BLOCK: tl.constexpr)
 
 @triton.jit
 def _finish_dice(common, squares, factors, smooth, weight):
-    """Return one class's Dice, and store what the gradients of its two sums are made of."""
+    """Return one class's Dice, and store the factors of the gradients of its two sums."""
     # Of 1 − n/d, averaged over both classes: −(2/d) with respect to p·y, (n/d²) · 2p with respect to p².
     dice = tl.div_rn(2 * common + smooth, squares + smooth)
     share = tl.div_rn(weight, squares + smooth)
@@ -82,11 +82,11 @@ def _finish_dice(common, squares, factors, smooth, weight):
 
 @triton.jit(do_not_specialize=["programs", "voxels", "smooth", "weight"])
 def dice_ce_finish(partial, lost, factors, programs, voxels, smooth, weight, PARTS: tl.constexpr):
-    """Add up what the programs found: the loss, and the five `factors` of its gradient. One program, as there is little."""
+    """Add the programs' sums: the loss, and the five `factors` of its gradient. One program, since there is little to add."""
     wait_for_previous()
     program = tl.arange(0, PARTS)
     here, known = partial + program, program < programs
-    # All are asked for before any is summed: the program waits for memory once.
+    # All loads come before the sums: the program waits for memory once.
     common = tl.load(here, mask=known, other=0.0)
     own = tl.load(here + programs, mask=known, other=0.0)
     true = tl.load(here + 2 * programs, mask=known, other=0.0)
@@ -104,9 +104,9 @@ def dice_ce_finish(partial, lost, factors, programs, voxels, smooth, weight, PAR
 
 @triton.jit
 def dice_ce_pass_gradient(pairs, labels, factors, above, below, like, voxels, BLOCK: tl.constexpr):
-    """Gradients of both logits from `above`, the loss's own.
+    """Gradients of both logits; `above` is the gradient of the loss.
 
-    `factors`: of y and p in the foreground's Dice, of 1−y and 1−p in the other's, of p−y.
+    `factors`: of y and p in the foreground's Dice, of 1−y and 1−p in the background's, and of p−y.
     """
     wait_for_previous()
     first = tl.program_id(0).to(tl.int64) * BLOCK
@@ -154,7 +154,7 @@ def dice_ce_loss(logits: Tensor, labels: Tensor, smooth: float, weight: float) -
     Args:
         logits: shape (items, 2, x, y, z), on a GPU.
         labels: 0 or 1, shape (items, 1, x, y, z), uint8.
-        smooth: what is added above and below the fraction line of Dice.
+        smooth: added to the numerator and the denominator of Dice.
         weight: of both parts.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Dice and focal loss of regions that overlap as one operation: one pass over logits and labels forward, one backward."""
+"""Dice and focal loss of overlapping regions as one operation: one pass over logits and labels forward, one backward."""
 
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ MOST_REGIONS = 8  # the bits of a label
 
 @triton.jit
 def _load_voxels(logits, labels, first, voxels, regions, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
-    """Return of a tile's logits: where they are, whether they are there, label, p, chance of the label, and its logarithm."""
+    """Return for each logit of a tile: place, whether it is inside, label, p, probability of the label, and its logarithm."""
     voxel = first + tl.arange(0, BLOCK)
     region = tl.arange(0, WIDTH)[None, :]
     inside = (voxel < voxels)[:, None] & (region < regions)
@@ -37,7 +37,7 @@ def _load_voxels(logits, labels, first, voxels, regions, BLOCK: tl.constexpr, WI
 
 @triton.jit
 def regions_sum_terms(logits, labels, partial, voxels, regions, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
-    """Each program: sums over its voxels, of each region, of p·y, p², y and focal loss."""
+    """Each program: sums over its voxels, for each region, of p·y, p², y and focal loss."""
     wait_for_previous()
     program, programs = tl.program_id(0).to(tl.int64), tl.num_programs(0)
     common = tl.zeros((BLOCK, WIDTH), tl.float32)
@@ -61,7 +61,7 @@ def regions_sum_terms(logits, labels, partial, voxels, regions, BLOCK: tl.conste
 
 @triton.jit
 def regions_pass_gradient(logits, labels, factors, above, below, voxels, regions, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
-    """Gradients of logits. `factors`, of each region: of y and of p in Dice; and of the focal loss."""
+    """Gradients of the logits. `factors`, for each region: of y and of p in Dice, and of the focal loss."""
     wait_for_previous()
     first = tl.program_id(0).to(tl.int64) * BLOCK
     place, inside, y, p, right, log_right = _load_voxels(logits, labels, first, voxels, regions, BLOCK, WIDTH)
@@ -105,15 +105,15 @@ class _DiceFocalLoss(Function):
 
 
 def dice_focal_loss(logits: Tensor, labels: Tensor, smooth: float) -> Tensor:
-    """Return Dice loss plus focal loss of regions that overlap, as MONAI's DiceFocalLoss has it.
+    """Return Dice loss plus focal loss of overlapping regions, as MONAI's DiceFocalLoss has it.
 
     With `sigmoid=True, squared_pred=True, batch=True`, `smooth` in numerator and denominator, and a focus (gamma) of 2. Source
     of the formulas: MONAI, `monai.losses.DiceLoss` and `FocalLoss`.
 
     Args:
         logits: shape (items, regions, x, y, z), on a GPU; up to 8 regions.
-        labels: shape (items, 1, x, y, z), uint8: bit k tells whether a voxel is of region k.
-        smooth: what is added above and below the fraction line of Dice.
+        labels: shape (items, 1, x, y, z), uint8: bit k says whether a voxel belongs to region k.
+        smooth: added to the numerator and the denominator of Dice.
 
     Raises:
         ValueError: logits and labels are not of these shapes, or not of the same voxels.

@@ -1,4 +1,4 @@
-"""Adam's step of all parameters in one launch; it reads the gradients of half-precision copies, and writes the copies."""
+"""Adam for all parameters in one launch. It reads the gradients of half-precision copies of weights, and writes the copies."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from speedproof_accelerate.copies import WeightCopies
 from speedproof_accelerate.kernels.launch import LAUNCH, allow_next, wait_for_previous
 
 _BLOCK, _WARPS = 512, 4  # values that a program takes, and its warps
-# Of the table, a row a parameter: addresses of parameter, gradient, both means and copy (0: none), and how many values.
+# Columns of the table, one row per parameter: addresses of parameter, gradient, both means and copy (0: none), and its size.
 _COLUMNS = 6
 
 
 @triton.jit
 def adam_count(powers, betas, overflow):
-    """One program: both betas to the power of the steps taken, this one counted unless a gradient overflowed."""
+    """One program: both betas to the power of the steps taken, including this one unless a gradient overflowed."""
     wait_for_previous()
     allow_next()
     number = tl.arange(0, 2)
@@ -27,7 +27,7 @@ def adam_count(powers, betas, overflow):
 
 @triton.jit
 def _load_gradient(row, like, index, inside):
-    """Return a block of a parameter's gradient: of half precision, that of `like`, where the parameter has a copy."""
+    """Return a block of a parameter's gradient; if the parameter has a copy, in half precision, that of `like`."""
     if tl.load(row + 4) == 0:
         gradient = tl.load(tl.load(row + 1).to(tl.pointer_type(tl.float32)) + index, mask=inside, other=0.0)
     else:

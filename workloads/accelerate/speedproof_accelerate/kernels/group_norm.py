@@ -1,9 +1,9 @@
-"""Batch, instance and group norm with activation as one operation, of volumes and images of any shape.
+"""Group, instance and batch norm with activation as one operation, for volumes and images of any shape.
 
-Forward: one pass for the statistics, one for the result. Backward: one for the sums, one for the gradient. Torch's own take a
-pass for each of norm, activation and sum, and instance and group norm lay out channels-last volumes anew.
+Forward: one pass for the statistics, one for the result. Backward: one for the sums, one for the gradient. Torch takes a pass
+for each of norm, activation and sum, and its instance and group norm copy channels-last volumes to another layout.
 
-A batch norm is an instance norm of one item that holds the voxels of all.
+A batch norm is computed as an instance norm of one item with the voxels of all items.
 """
 
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ from speedproof_accelerate.kernels.autograd import refuse_double_backward
 from speedproof_accelerate.kernels.channels_last import as_channels_last
 from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
 
-_TILE, _SUMMED_TILE = 4096, 2048  # values of a program's tile: where it applies, and where it sums
+_TILE, _SUMMED_TILE = 4096, 2048  # values of a tile: of a program that applies, and of one that sums
 _WIDEST = 64  # channels of a tile
 _PROGRAMS = 1056  # that sum: eight on each multiprocessor of a large GPU
-_FEW_CHANNELS = 16  # fewer are compiled for each number of them, for loads as wide as it allows
-_FINISHED = 1024  # values of a tile of the programs that merge what others found
-# Numbers that differ from layer to layer: kernels are not compiled again for each kind of them. Channels are not among them:
-# where they are a multiple of 16 the compiler must know it, for loads of 16 bytes.
+_FEW_CHANNELS = 16  # for fewer, a kernel is compiled for each number, for the widest possible loads
+_FINISHED = 1024  # values of a tile of the programs that merge
+# Numbers that differ between layers: Triton must not compile a kernel again for each. Channels are not among them: if they are
+# a multiple of 16, the compiler must know it, for loads of 16 bytes.
 _NUMBERS = ["voxels", "each", "chunks", "per_group", "size", "momentum", "epsilon", "constant"]
 
 
@@ -35,8 +35,8 @@ def group_norm_sum_values(
 ):
     """Programs: (chunks, tiles of channels, items): mean and summed squared deviation of a chunk's voxels.
 
-    Each place of a tile sums from its own first value on, and places are merged as chunks are: neither a mean far from 0 nor a
-    value far from the others costs digits.
+    Each place of a tile sums differences from its own first value, and places are merged as chunks are. So neither a mean far
+    from 0 nor an outlier costs precision.
     """
     wait_for_previous()
     chunk, item = tl.program_id(0), tl.program_id(2).to(tl.int64)
@@ -64,7 +64,7 @@ def group_norm_sum_values(
     mean = tl.sum(held * of_place, axis=0) / (last - first)
     between = of_place - mean[None, :]
     slot = partial + (item * channels + channel) * chunks + chunk
-    tl.store(slot, mean + tl.sum(held * between, axis=0) / (last - first), mask=known)  # what rounding took from the mean
+    tl.store(slot, mean + tl.sum(held * between, axis=0) / (last - first), mask=known)  # what rounding removed from the mean
     tl.store(slot + size, tl.sum(tl.maximum(square, 0.0) + held * between * between, axis=0), mask=known)
 
 
@@ -91,10 +91,10 @@ def group_norm_finish_statistics(
     GROUP: tl.constexpr,
     PARTS: tl.constexpr,
 ):
-    """Programs: (groups, items): merge what was found of chunks.
+    """Programs: (groups, items): merge the statistics of the chunks.
 
     Source: T. Chan, G. Golub and R. LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979.
-    `folded` gets of each item's channels mean, 1 / standard deviation, factor and summand.
+    `folded` gets for each item's channels: mean, 1 / standard deviation, factor and summand.
     """
     wait_for_previous()
     within, item = tl.arange(0, GROUP), tl.program_id(1).to(tl.int64)
@@ -119,7 +119,7 @@ def group_norm_finish_statistics(
         totals += of_chunk * between
         squares += tl.load(line + size + number, mask=inside, other=0.0) + of_chunk * between * between
     deviation = tl.sum(squares, axis=1)
-    mean += tl.sum(tl.sum(totals, axis=1), axis=0) / (count * per_group)  # what rounding took from it
+    mean += tl.sum(tl.sum(totals, axis=1), axis=0) / (count * per_group)  # what rounding removed from it
     variance = tl.sum(deviation, axis=0) / (count * per_group)
     inverse = 1.0 / tl.sqrt(variance + epsilon)
     factor = tl.zeros((GROUP,), tl.float32) + inverse
@@ -145,7 +145,7 @@ def group_norm_finish_statistics(
 
 @triton.jit
 def _load_slope(slope, constant, channel, known, SLOPES: tl.constexpr):
-    """Return the slope below zero of each channel. SLOPES: a constant (0), a parameter of all (1), or of each channel (2)."""
+    """Return each channel's slope below zero. SLOPES: a constant (0), one parameter (1), or one per channel (2)."""
     steepness = tl.zeros(channel.shape, tl.float32) + constant
     if SLOPES == 1:
         steepness = tl.zeros(channel.shape, tl.float32) + tl.load(slope).to(tl.float32)
@@ -203,7 +203,7 @@ def group_norm_sum_gradients(
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Programs as of the statistics: sums of dz, dz · x̂ and, of slopes that are parameters, gradient · min(z, 0)."""
+    """Programs as in group_norm_sum_values: sums of dz, dz · x̂ and, for slopes that are parameters, gradient · min(z, 0)."""
     wait_for_previous()
     chunk, item, step = tl.program_id(0), tl.program_id(2).to(tl.int64), tl.num_programs(2) * channels
     pitch = FEW if FEW else channels
@@ -255,9 +255,9 @@ def group_norm_finish_gradients(
     GROUP: tl.constexpr,
     PARTS: tl.constexpr,
 ):
-    """Programs: (groups, items). `sums` gets what was found of each channel, `passed` what x's gradient is made of.
+    """Programs: (groups, items). `sums` gets the sums of each channel, `passed` the coefficients of x's gradient.
 
-    x's gradient is factor · dz + passed[0] · x + passed[1]. `sums[3]` is 0, the gradient of what the norm takes away.
+    x's gradient is factor · dz + passed[0] · x + passed[1]. `sums[3]` is 0, the gradient of what the norm subtracts.
     """
     wait_for_previous()
     within, item, step = tl.arange(0, GROUP), tl.program_id(1).to(tl.int64), tl.num_programs(1) * channels
@@ -311,7 +311,7 @@ def group_norm_pass_gradient(
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Programs as those that apply: the gradient of the norm's input. BESIDE: what comes from beside the norm is added."""
+    """Programs as in group_norm_apply: the gradient of the norm's input. BESIDE: the gradient of its other use is added."""
     wait_for_previous()
     item, step = tl.program_id(2).to(tl.int64), tl.num_programs(2) * channels
     pitch = FEW if FEW else channels
@@ -337,13 +337,13 @@ def group_norm_pass_gradient(
 
 @dataclass(frozen=True)
 class Norm:
-    """Which norm it is.
+    """A kind of norm.
 
     Attributes:
-        per_group: channels that share statistics: 1 of a batch or instance norm.
-        over_items: whether all items share them: of a batch norm.
-        epsilon: what is added to the variance.
-        momentum: of the running statistics, where there are such.
+        per_group: channels that share statistics; 1 for batch and instance norm.
+        over_items: whether all items share them; true for batch norm.
+        epsilon: added to the variance.
+        momentum: of the running statistics, if any.
     """
 
     per_group: int
@@ -354,7 +354,7 @@ class Norm:
 
 @dataclass(frozen=True)
 class _Shares:
-    """How a volume is shared out among programs."""
+    """How a volume is divided among programs."""
 
     items: int
     voxels: int
@@ -379,27 +379,26 @@ class _Shares:
 
     @property
     def tiles(self) -> int:
-        """Return how many tiles of channels there are."""
         return triton.cdiv(self.channels, self.width)
 
     @property
     def few(self) -> int:
-        """Return the number of channels if the compiler must know it, else 0: of few, it cannot be a multiple of 16."""
+        """Return the number of channels if the compiler must know it, because there are fewer than 16; otherwise 0."""
         return self.channels if self.channels < _FEW_CHANNELS else 0
 
     @property
     def size(self) -> int:
-        """Return how many values there are of a sum."""
+        """Return how many values a sum has."""
         return self.items * self.channels * self.chunks
 
     @property
     def parts(self) -> int:
-        """Return how many chunks' values a program that merges takes at once."""
+        """Return how many chunks a program merges at once."""
         return max(_FINISHED // self.group, 16)
 
 
 class _NormActivate(Function):
-    """Returns x, too, for what goes beside the norm: both gradients then come in one pass."""
+    """Also returns x, for its other uses: one pass then gives the gradient of all of them."""
 
     @staticmethod
     def forward(
@@ -479,7 +478,7 @@ def _sum_items(values: Tensor) -> Tensor:
 
 
 def _count_slopes(slope: Tensor | float | None) -> int:
-    """Return whose the slopes are: nobody's (0), of all channels (1), or of each (2)."""
+    """Return the kind of slopes, as in :func:`_load_slope`."""
     if not isinstance(slope, Tensor):
         return 0
     return 1 if slope.numel() == 1 else 2
@@ -490,7 +489,7 @@ def apply_folded(x: Tensor, folded: Tensor, slope: Tensor | float, *, over_items
 
     Args:
         x: shape (items, channels, …).
-        folded: shape (4, items or 1, channels), fp32; mean and 1 / standard deviation stand in front and are not read.
+        folded: shape (4, items or 1, channels), fp32; the first two, mean and 1 / standard deviation, are not read.
         slope: of the activation below zero.
         over_items: whether all items share `folded`.
     """
@@ -517,21 +516,21 @@ def group_norm_and_input(
 ) -> tuple[Tensor, Tensor]:
     """Return activation(norm(x + left_out)), on a GPU, channels last, of x's precision; and x.
 
-    What is made of this x, beside the norm, has its gradient added in the norm's own pass. Sources of the formulas: S. Ioffe
-    and C. Szegedy, "Batch Normalization", 2015; Y. Wu and K. He, "Group Normalization", 2018.
+    Use the returned x for its other uses: the norm's own pass then adds their gradient. Sources of the formulas: S. Ioffe and
+    C. Szegedy, "Batch Normalization", 2015; Y. Wu and K. He, "Group Normalization", 2018.
 
     Args:
         x: shape (items, channels, x, y) or (items, channels, x, y, z), in fp32 or half precision.
-        norm: which one.
+        norm: its kind.
         weight: shape (channels,), with `bias`; None: the norm has no parameters.
         bias: shape (channels,).
         slope: of the activation below zero: 0 a ReLU, 1 none, a parameter of one or `channels` values a PReLU.
-        left_out: what the convolution before has not added, shape (channels,): the norm takes it away again, so that it
-            shows in the running mean alone, and its gradient is 0. For single channels' statistics only.
-        running: mean and variance, fp32, which are updated as torch does; for a batch norm.
+        left_out: the bias that the convolution before has not added, shape (channels,). The norm subtracts it, so it only
+            affects the running mean, and its gradient is 0. Only for norms whose channels do not share statistics.
+        running: mean and variance of a batch norm, fp32; they are updated as torch does.
 
     Raises:
-        ValueError: the channels do not make whole groups, or something is left out in front of statistics of several channels.
+        ValueError: the channels do not make whole groups, or a bias is left out before a norm whose channels share statistics.
     """
     if x.shape[1] % norm.per_group:
         raise ValueError(f"{x.shape[1]} channels do not make groups of {norm.per_group}")

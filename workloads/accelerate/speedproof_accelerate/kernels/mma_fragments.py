@@ -1,8 +1,8 @@
-"""Rows of 32 values in the order in which tensor cores take and give them: from memory to registers and back, none in between.
+"""Rows of 32 values in the register order of tensor cores, so that they go from memory to registers without shared memory.
 
-A thread that has loaded 8 values of a row side by side holds other columns than those of its part of the left matrix (PTX ISA,
-wgmma's register fragments). So rows and columns are taken in the order in which that part is what it holds, and the right
-matrix is laid out in that order, too.
+A thread that loads 8 consecutive values of a row holds other columns than its fragment of the left matrix needs (PTX ISA,
+register fragments of wgmma). Rows and columns are permuted so that both agree, and the right matrix is laid out in the same
+order.
 """
 
 import triton

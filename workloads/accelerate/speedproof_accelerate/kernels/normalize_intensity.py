@@ -1,4 +1,4 @@
-"""A crop of a volume, flipped, normalised where it is not 0, scaled and shifted: it is read three times, and written once."""
+"""A crop of a volume, flipped, normalized over its nonzero values, scaled and shifted: read three times, written once."""
 
 import torch
 import triton
@@ -15,7 +15,7 @@ _NUMBERS = ["start", "Y", "Z", "of_channel", "of_x", "of_y", "of_z", "voxels", "
 
 @triton.jit
 def _load_tile(volume, voxel, channel, there, start, Y, Z, of_channel, of_x, of_y, of_z):
-    """Return a crop's values, (channels, voxels), by the steps in memory of its channels and sides; some go backwards."""
+    """Return a crop's values, (channels, voxels), by the strides of channels and axes; a flipped axis has a negative one."""
     place = start + voxel // (Y * Z) * of_x + voxel // Z % Y * of_y + voxel % Z * of_z
     return tl.load(volume + channel[:, None] * of_channel + place[None, :], mask=there, other=0.0).to(tl.float32)
 
@@ -38,7 +38,7 @@ def crop_sum(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Each program: of each channel's values that are not 0, their sum and number; SQUARES: of squares of value − mean."""
+    """Each program: sum and number of each channel's nonzero values; SQUARES: sum of their squared deviations."""
     wait_for_previous()
     program, programs = tl.program_id(0), tl.num_programs(0)
     channel = tl.arange(0, ROWS).to(tl.int64)
@@ -98,15 +98,15 @@ def crop_normalise(
 def normalize_crop(volume: Tensor, place: tuple[slice, ...], flipped: tuple[int, ...], scale: float, offset: float) -> Tensor:
     """Return a crop, shape (channels, x, y, z), of the volume's precision, its channels side by side in memory.
 
-    Values that are not 0 are normalised by each channel's own mean and deviation, as MONAI's `NormalizeIntensity(nonzero=True,
-    channel_wise=True)` does, where a deviation of 0 counts as 1; then all are scaled and shifted.
+    Nonzero values are normalized by their channel's mean and deviation, as in MONAI's `NormalizeIntensity(nonzero=True,
+    channel_wise=True)`; a deviation of 0 counts as 1. Then all values are scaled and shifted.
 
     Args:
         volume: shape (channels, x, y, z), on a GPU.
         place: of the crop along x, y and z.
-        flipped: dimensions of the volume, 1 to 3, along which the crop is turned around.
-        scale: by which the normalised values are multiplied.
-        offset: what is then added.
+        flipped: dimensions of the volume, 1 to 3, along which the crop is flipped.
+        scale: factor of the normalized values.
+        offset: added after that.
     """
     crop = volume[(slice(None), *place)]
     channels, *sides = crop.shape

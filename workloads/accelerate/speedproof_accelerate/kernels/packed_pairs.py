@@ -1,4 +1,4 @@
-"""Volumes of one or two channels as integers of two values each: a kernel reads both at once, and many side by side."""
+"""Volumes of one or two channels as integers that hold two values each, for wider loads."""
 
 import torch
 import triton

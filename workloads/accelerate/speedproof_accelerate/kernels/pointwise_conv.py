@@ -1,6 +1,6 @@
-"""Convolutions of 1 × 1 × 1 to few results, as a network ends in: one pass forward, one backward.
+"""1 × 1 × 1 convolutions to few channels, as in the last layer of a network: one pass forward, one backward.
 
-A product with so few columns fits no tensor core; torch's own take it as matrices nevertheless, and three passes.
+A product with so few columns does not fit tensor cores. Torch uses a matrix product nevertheless, and three passes.
 """
 
 from typing import Any, cast
@@ -16,7 +16,7 @@ from speedproof_accelerate.kernels.channels_last import as_channels_last, empty_
 from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
 from speedproof_accelerate.parts import POINTWISE_CHANNELS, POINTWISE_RESULTS
 
-_TILE, _SUMMED_TILE = 8192, 4096  # products of a program's tile: where it applies, and where it sums
+_TILE, _SUMMED_TILE = 8192, 4096  # products of a tile: of a program that applies, and of one that sums
 _PROGRAMS = 1056  # that sum: eight on each multiprocessor of a large GPU
 
 
@@ -65,7 +65,7 @@ def pointwise_pass_gradient(
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Each program: sums over its voxels of gradient · x, and of the gradient, the last column. PASS: also x's gradient."""
+    """Each program: sums over its voxels of gradient · x and, in the last column, of the gradient. PASS: also x's gradient."""
     wait_for_previous()
     program = tl.program_id(0).to(tl.int64)
     result, channel = tl.arange(0, ROWS), tl.arange(0, WIDTH)
@@ -150,5 +150,5 @@ def pointwise_conv(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Ten
     results, channels = weight.shape[:2]
     if results > POINTWISE_RESULTS or channels > POINTWISE_CHANNELS:
         most = f"{POINTWISE_CHANNELS} and {POINTWISE_RESULTS}"
-        raise ValueError(f"{channels} channels and {results} results: a kernel is there for up to {most}")
+        raise ValueError(f"{channels} channels and {results} results: the kernel supports up to {most}; use torch's")
     return cast(Tensor, _PointwiseConv.apply(x, weight, bias))

@@ -1,4 +1,4 @@
-"""Random patches out of all resident volumes: one operation places them; one takes them, and reads and writes a voxel once."""
+"""Random patches of resident volumes: one kernel places them, another copies them; it reads and writes each voxel once."""
 
 import triton
 import triton.language as tl
@@ -7,17 +7,17 @@ from torch import Tensor
 from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
 from speedproof_accelerate.resident import Buffers, Crops, Sides
 
-_ROWS, _WIDTH = 32, 32  # of a tile: a warp reads and writes neighbours of one row, and sides are often multiples of 32
+_ROWS, _WIDTH = 32, 32  # of a tile: a warp reads and writes neighbours of one row, and lengths are often multiples of 32
 _WARPS = 8
-# Numbers, and tensors of which a batch takes a piece that begins anywhere: the kernel is not compiled again for each kind.
+# Numbers, and slices with any alignment: Triton must not compile the kernel again for each.
 _ANY = ["starts", "shapes", "chosen", "corners", "across", "deep"]
-_PATCHES = 128  # that a program places
+_PATCHES = 128  # placed by a program
 _PLACED = ["chosen", "chances", "patches", "volumes", "SX", "SY", "SZ"]
 
 
 @triton.jit
 def _fit(place, length, side):
-    """Return where a patch begins whose centre is at a place, moved inside."""
+    """Return where a patch around a place begins, moved inside the volume."""
     return tl.minimum(tl.maximum(place - side // 2, 0), length - side)
 
 
@@ -59,7 +59,7 @@ def crop_patches(
     ROWS: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
-    """Each program: one plane of one patch, `across` rows of `deep` voxels; only where a plane begins takes 64 bits."""
+    """Each program: one plane of one patch, `across` rows of `deep` voxels; only a plane's start needs 64 bits."""
     wait_for_previous()
     plane = tl.program_id(0)
     patch = tl.program_id(1).to(tl.int64)

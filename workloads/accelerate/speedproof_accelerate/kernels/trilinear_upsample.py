@@ -1,7 +1,7 @@
-"""Trilinear enlargement by two, as `nn.Upsample(scale_factor=2, mode="trilinear", align_corners=False)` has it, channels last.
+"""Trilinear upsampling of channels-last volumes, as `nn.Upsample(scale_factor=2, mode="trilinear", align_corners=False)`.
 
-Torch's own lays out channels-last volumes anew, and adds up its gradient by atomic operations. Here each program gathers what
-its voxels are made of: 8 neighbours forward, 64 backward, most of them from the cache.
+Torch copies channels-last volumes to another layout, and sums the gradient by atomic operations. Here each program gathers the
+inputs of its voxels: 8 neighbours forward, 64 backward, most of them from the cache.
 """
 
 from typing import Any, cast
@@ -16,20 +16,20 @@ from speedproof_accelerate.kernels.channels_last import as_channels_last, empty_
 from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
 
 _TILE, _WIDEST = 1024, 64  # values of a program, and channels of its tile
-_FEW_CHANNELS = 16  # fewer are compiled for each number of them, for loads as wide as it allows
+_FEW_CHANNELS = 16  # for fewer, a kernel is compiled for each number, for the widest possible loads
 _NUMBERS = ["X", "Y", "Z"]
 
 
 @triton.jit
 def _find_neighbours(place, side):
-    """Return the two voxels that one of the enlarged is made of: three quarters of the first, a quarter of the second."""
+    """Return the two inputs of an upsampled voxel: it is three quarters of the first, and a quarter of the second."""
     near = place // 2
     return near, tl.minimum(tl.maximum(near + place % 2 * 2 - 1, 0), side - 1)
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
 def upsample_enlarge(x, out, X, Y, Z, channels, FEW: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """Programs: (tiles of enlarged voxels, tiles of channels, items). X, Y, Z: sides before."""
+    """Programs: (tiles of upsampled voxels, tiles of channels, items). X, Y, Z: size of the input."""
     wait_for_previous()
     pitch = FEW if FEW else channels
     item = tl.program_id(2).to(tl.int64)
@@ -54,9 +54,9 @@ def upsample_enlarge(x, out, X, Y, Z, channels, FEW: tl.constexpr, WIDTH: tl.con
 
 @triton.jit(do_not_specialize=_NUMBERS)
 def upsample_pass_gradient(gradient, out, X, Y, Z, channels, FEW: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """Programs: (tiles of voxels, tiles of channels, items): along each side a voxel is part of four of the enlarged.
+    """Programs: (tiles of voxels, tiles of channels, items): along each axis, a voxel is an input of four upsampled ones.
 
-    Of those beyond the edge, the outermost takes their place: it is made of nothing else.
+    Beyond the edge, the outermost upsampled voxel stands in: it has no other input.
     """
     wait_for_previous()
     pitch = FEW if FEW else channels
@@ -111,8 +111,8 @@ class _TrilinearUpsample(Function):
 
 
 def trilinear_upsample(x: Tensor) -> Tensor:
-    """Return volumes of twice the sides, channels last: shape (items, channels, x, y, z) to (items, channels, 2x, 2y, 2z).
+    """Return upsampled volumes, channels last: shape (items, channels, x, y, z) becomes (items, channels, 2x, 2y, 2z).
 
-    An enlarged volume holds fewer than 2³¹ voxels.
+    An upsampled volume must have fewer than 2³¹ voxels.
     """
     return cast(Tensor, _TrilinearUpsample.apply(x))

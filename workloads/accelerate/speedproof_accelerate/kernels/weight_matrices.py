@@ -1,7 +1,6 @@
-"""Weights laid out as the matrices that kernels multiply by, and the gradients of such matrices added up to the weights'.
+"""Weights laid out as the matrices that kernels multiply by, and gradients of such matrices summed to gradients of weights.
 
-Weights are read, and their gradients written, in the order in which the weights lie in memory: channels last or not. So neither
-takes a copy.
+Weights are read, and their gradients written, in the weights' memory order, channels last or not, so neither needs a copy.
 """
 
 from dataclasses import dataclass
@@ -14,28 +13,27 @@ from torch.nn.functional import pad
 
 from speedproof_accelerate.kernels.launch import LAUNCH, allow_next, wait_for_previous
 
-NONE = 2**31 - 1  # the number of no weight: where one would stand, a matrix has a 0
+NONE = 2**31 - 1  # in place of a weight's number: the matrix has a 0 there
 
 _SPREAD = 256  # elements of a program
-# Of a program that sums: neighbouring elements, matrices and warps. A thread adds up elements of its own, a warp's load is of
-# 512 bytes in one piece, and all 16 of them are under way at once: left to itself, the compiler takes 32 registers a thread,
-# and has three or four under way. For 16 channels' weights that makes 1241 programs, some nine on each multiprocessor of a
-# large GPU, all there at once; for the fewest weights, 200.
+# Of a program that sums: neighbouring elements, matrices and warps. Each thread sums its own elements, a warp loads 512 bytes
+# at once, and all 16 loads overlap. By itself, the compiler takes 32 registers per thread, and overlaps three or four. The
+# weights of 16 channels make 1241 programs, some nine on each multiprocessor of a large GPU; the fewest weights make 200.
 _SUMMED, _MATRICES, _WARPS, _REGISTERS = 256, 16, 2, 96
-# Of a program that gathers, one warp: elements, of one to as many weights; sums read at once, of which layers have up to 25.
+# Of a program that gathers, one warp: elements, of one or more weights; sums read at once (layers have up to 25).
 _GATHERED, _SHARES = 32, 32
-# Numbers that differ from layer to layer, and tensors that may begin anywhere: kernels are not compiled again for each.
+# Numbers that differ between layers, and tensors of any alignment: Triton must not compile a kernel again for each.
 _VARYING = ["first", "second", "count", "total", "length", "shares", "pitch"]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How one or two tensors of weights, numbered one behind the other, make matrices; int32, on the weights' device.
+    """How one or two tensors of weights, numbered consecutively, make matrices; int32, on the weights' device.
 
     Attributes:
         places: of the matrices' shape: the numbers of weights, or NONE.
-        sources: shape (blocks, sums, weights of a block): places, in the flattened matrix of a gradient, that make a weight's.
-        targets: shape (blocks, weights of a block): whose gradient that is. The last block may have some of NONE.
+        sources: shape (blocks, sums, weights of a block): places in the flattened matrix of a gradient whose sum is a weight's.
+        targets: shape (blocks, weights of a block): the numbers of these weights. The last block may contain NONE.
     """
 
     places: Tensor
@@ -46,11 +44,11 @@ class Layout:
     def of(cls, places: Tensor, gradient: Tensor, weights: int, device: torch.device) -> "Layout":
         """Return the layout of so many weights by their numbers in the matrices, and in the matrix of their gradient.
 
-        In the latter each weight stands equally often: 1, 2, 4, 8, 16 or 32 times.
+        In the latter, each weight occurs equally often: 1, 2, 4, 8, 16 or 32 times.
         """
         flat = gradient.flatten()
         found = flat.argsort(stable=True)[: int((flat != NONE).sum())].view(weights, -1)
-        # In the matrix' order, so that threads side by side read what lies side by side.
+        # In the order of the matrix, so that neighbouring threads read neighbouring elements.
         targets = found[:, 0].argsort()
         each = _GATHERED // found.shape[1]
         beyond = -weights % each
@@ -74,7 +72,7 @@ def weights_spread(first, second, places, out, count, total, length, BLOCK: tl.c
 
 @triton.jit(do_not_specialize=["programs"])
 def weights_sum(partial, sums, programs, pitch, BLOCK: tl.constexpr, MATRICES: tl.constexpr):
-    """Sum shares of the matrices that so many programs have left. Programs: (tiles of elements, shares of matrices)."""
+    """Sum shares of the matrices of so many programs. Programs: (tiles of elements, shares of matrices)."""
     wait_for_previous()
     element = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     number = tl.program_id(1) * MATRICES + tl.arange(0, MATRICES)[:, None]
@@ -103,7 +101,7 @@ def weights_gather(
     block = tl.program_id(0)
     each: tl.constexpr = BLOCK // SUMS
     source = tl.load(sources + block * BLOCK + tl.arange(0, BLOCK))
-    target = tl.load(targets + block * each + tl.arange(0, each))  # here, not where it is used: one wait for both
+    target = tl.load(targets + block * each + tl.arange(0, each))  # loaded here, before its use: one wait for both
     sums = tl.zeros((SHARES, BLOCK), tl.float32)
     for start in range(0, shares, SHARES):
         number = start + tl.arange(0, SHARES)[:, None]
@@ -114,7 +112,7 @@ def weights_gather(
 
 
 def as_dense(*weights: Tensor) -> tuple[list[Tensor], bool]:
-    """Return weights as they are if they lie densely and in one order, else copies; and whether their channels come last."""
+    """Return weights as they are if they are dense and in one order, otherwise copies; and whether their channels come last."""
     for last, order in enumerate((torch.contiguous_format, torch.channels_last_3d)):
         if all(one.is_contiguous(memory_format=order) for one in weights):
             return list(weights), bool(last)
@@ -138,17 +136,17 @@ def spread(weights: list[Tensor], layout: Layout, kind: torch.dtype) -> Tensor:
 
 
 def gather(partial: Tensor, layout: Layout, weights: list[Tensor]) -> list[Tensor]:
-    """Return the gradients of one or two dense tensors of weights, as these lie in memory and of their types.
+    """Return the gradients of one or two dense tensors of weights, in their memory order and of their types.
 
     Args:
-        partial: what each program has found of the gradient's matrix, in fp32: a row each.
-        layout: the matrix' layout.
-        weights: as they were spread, or what else has its sums in the matrix.
+        partial: each program's share of the gradient's matrix, one row each, in fp32.
+        layout: the layout of the matrix.
+        weights: the weights that were spread, or other parameters with sums in the matrix.
     """
     programs, pitch = partial.shape
     shares = triton.cdiv(programs, _MATRICES)
     summed = partial.new_empty((shares, pitch))
-    # All of the matrices, as they lie: that is faster than to pick out the elements that are needed.
+    # Summing complete matrices is faster than picking the elements that are needed.
     weights_sum[(triton.cdiv(pitch, _SUMMED), shares)](
         partial, summed, programs, pitch, BLOCK=_SUMMED, MATRICES=_MATRICES, num_warps=_WARPS, maxnreg=_REGISTERS, **LAUNCH
     )

@@ -57,7 +57,7 @@ def test_a_convolution_is_its_reference_for_any_even_sides(kernels, name, shape,
     st.tuples(st.integers(1, 3), *[st.integers(1, 5)] * 2, st.integers(1, 20)),
     st.sampled_from([8, 16, 32]),
 )
-def test_a_convolution_that_keeps_the_resolution_is_its_reference_for_any_sides(kernels, name, shape, channels):
+def test_a_convolution_of_stride_1_is_its_reference_for_any_sides(kernels, name, shape, channels):
     """Rows of whole cells, and rows whose last cell reaches beyond their end."""
     torch.manual_seed(1)
     volumes, parameters, without = convolution_inputs(name, shape, channels)
@@ -142,7 +142,7 @@ def test_a_bright_cell_gives_the_weights_themselves_where_a_convolution_is_trans
     assert torch.equal(found.cpu(), expected)
 
 
-def test_a_bright_voxel_is_halved_to_the_mirrored_weights_worked_out_by_hand(kernels):
+def test_a_bright_voxel_is_convolved_to_the_mirrored_weights_worked_out_by_hand(kernels):
     # Result p reads voxels 2p−1, 2p, 2p+1: an even voxel by its middle weight, an odd one by the last and the first.
     first, second = weights_of_whole_numbers(32, 16), -weights_of_whole_numbers(32, 16)
     x = torch.zeros(1, 16, 8, 6, 4)
@@ -153,7 +153,7 @@ def test_a_bright_voxel_is_halved_to_the_mirrored_weights_worked_out_by_hand(ker
     assert [torch.equal(one.cpu(), other) for one, other in zip(found, (expected, -expected), strict=True)] == [True, True]
 
 
-def test_a_bright_cell_is_doubled_to_the_weights_themselves(kernels):
+def test_a_bright_cell_of_many_channels_gives_the_weights_themselves_transposed(kernels):
     # Cell p writes voxels 2p−1, 2p, 2p+1. The second volume's channels come behind the first's 32.
     weights = weights_of_whole_numbers(64, 16)
     first, second = torch.zeros(2, 1, 32, 2, 3, 2)
@@ -166,7 +166,7 @@ def test_a_bright_cell_is_doubled_to_the_weights_themselves(kernels):
     assert torch.equal(found.cpu(), expected)
 
 
-def test_planes_of_several_tiles_are_halved_and_doubled(kernels):
+def test_planes_of_several_tiles_are_convolved_strided_and_transposed(kernels):
     """More cells than a program takes at once, and a last tile beyond the plane's end: 11 · 13 cells in tiles of 64 and 32."""
     torch.manual_seed(0)
     for name in ("conv3d_strided_wide", "conv_transpose3d_wide"):
