@@ -9,7 +9,7 @@ from speedproof.results.comparison import StoppedExperiment
 from speedproof.results.comparison_rows import Needed, Scope
 from speedproof.results.quality import Quality
 from speedproof.stats.estimates import LEAST_PAIRS
-from speedproof.stats.finding import RatioEnds, Learning, RatioFinding, State, WholeProcess
+from speedproof.stats.finding import Learning, RatioEnds, RatioFinding, State, WholeProcess
 from speedproof.stats.metrics import METRICS
 from speedproof.stats.outcomes import MOST_NAMED
 from speedproof.stats.proof_claim import Proof
