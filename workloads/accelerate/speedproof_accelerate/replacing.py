@@ -409,7 +409,7 @@ def _find_part(module: Any, precision: torch.dtype | None) -> tuple[Part | None,
     if isinstance(module, nn.ConvTranspose2d | nn.ConvTranspose3d) or module.padding_mode != "zeros" or module.groups > 1:
         return None, "cuDNN's own serves it"
     part, note = _find_convolution(module)
-    return (None if part is None else part(module)), note
+    return None if part is None else part(module), note
 
 
 def _find_upsample(module: Any) -> tuple[Part | None, str]:
