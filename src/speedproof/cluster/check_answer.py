@@ -5,7 +5,7 @@ from typing import NamedTuple
 from speedproof.results.diagnosis import FindingState
 
 
-class Answer(NamedTuple):
+class CheckAnswer(NamedTuple):
     """The state of a check's subject, what was found, and what to do unless that is good."""
 
     state: FindingState

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 
-from speedproof.cluster.check_answer import Answer
+from speedproof.cluster.check_answer import CheckAnswer
 from speedproof.cluster.gpu_monitor import describe_gpu
 from speedproof.cluster.hardware_checks import (
     check_clocks,
@@ -33,7 +33,7 @@ def diagnose(
     `profiling` no run is to be profiled, and nobody asks for a profiler.
     `software` is what the workload says of its framework, None: nobody asked it; `cores` what its programs make use of.
     """
-    checks: dict[str, Callable[[], Answer]] = {
+    checks: dict[str, Callable[[], CheckAnswer]] = {
         "GPU": lambda: check_gpu(device, software),
         "CUDA": lambda: check_cuda(software, read_driver_cuda()),
         "GPU clocks": lambda: check_clocks(describe_gpu()),
@@ -49,7 +49,7 @@ def diagnose(
     return Diagnosis(findings=[_ask(subject, check) for subject, check in checks.items()])
 
 
-def _list_profiler_checks(profiling: Profiling) -> dict[str, Callable[[], Answer]]:
+def _list_profiler_checks(profiling: Profiling) -> dict[str, Callable[[], CheckAnswer]]:
     return {
         "profiler": lambda: check_profiler(profiling),
         "nsys status": lambda: check_environment(profiling.nsys),
@@ -68,11 +68,11 @@ def describe_findings(diagnosis: Diagnosis) -> list[str]:
     return lines
 
 
-def _ask(subject: str, check: Callable[[], Answer]) -> Finding:
+def _ask(subject: str, check: Callable[[], CheckAnswer]) -> Finding:
     """Return a check's finding, without host names and paths; a check that fails is a finding too."""
     try:
         answer = check()
     except Exception as error:
         cure = "nothing depends on this answer; if it should have one, report the message"
-        answer = Answer("absent", f"could not be asked ({error})", cure)
+        answer = CheckAnswer("absent", f"could not be asked ({error})", cure)
     return Finding(subject=subject, state=answer.state, found=" ".join(scrub_text(answer.found).split()), cure=answer.cure)

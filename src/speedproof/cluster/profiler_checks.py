@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from speedproof.cluster.check_answer import Answer
+from speedproof.cluster.check_answer import CheckAnswer
 from speedproof.config.profiling import Profiling
 from speedproof.profilers.nsys import Capabilities, read_capabilities
 from speedproof.profilers.nsys_switches import GPU_METRICS, refused
@@ -16,29 +16,29 @@ SAMPLING_LEVEL = 2
 _ANSWER_LIMIT_S = 30
 
 
-def check_profiler(profiling: Profiling) -> Answer:
+def check_profiler(profiling: Profiling) -> CheckAnswer:
     """Trace a small Python program with an NVTX range and find that range in the export."""
     if profiling.backend == "kineto":
         found = "kineto (torch.profiler), since profiling.backend says so"
-        return Answer("notice", found, "set profiling.backend to auto for nsys' traces")
+        return CheckAnswer("notice", found, "set profiling.backend to auto for nsys' traces")
     try:
         nsys = prove_nsys(profiling.nsys)
     except ProfilingError as error:
-        return Answer(
+        return CheckAnswer(
             "problem" if profiling.backend == "nsys" else "notice",
             f"{error}; {'nothing' if profiling.backend == 'nsys' else 'kineto (torch.profiler)'} is used instead",
             "run in the container, which has nsys, or `module load` Nsight Systems, or set profiling.nsys to its path",
         )
-    return Answer("good", f"nsys {nsys.version}: an NVTX range of this Python arrives in its trace")
+    return CheckAnswer("good", f"nsys {nsys.version}: an NVTX range of this Python arrives in its trace")
 
 
-def check_sampling(profiling: Profiling, level_file: Path = Path("/proc/sys/kernel/perf_event_paranoid")) -> Answer:
+def check_sampling(profiling: Profiling, level_file: Path = Path("/proc/sys/kernel/perf_event_paranoid")) -> CheckAnswer:
     """Say whether the kernel lets nsys sample processors; traces do without, unless profiling.cpu_samples asks for it."""
     level = int(level_file.read_text(encoding="utf-8")) if level_file.exists() else None
     if level is not None and (level <= SAMPLING_LEVEL or os.geteuid() == 0):
-        return Answer("good", f"allowed (perf_event_paranoid {level})")
+        return CheckAnswer("good", f"allowed (perf_event_paranoid {level})")
     asked = profiling.cpu_samples
-    return Answer(
+    return CheckAnswer(
         "problem" if asked else "absent",
         f"not allowed (perf_event_paranoid {'unknown' if level is None else level}); "
         + ("profiling.cpu_samples asks for it" if asked else "traces do without"),
@@ -47,7 +47,7 @@ def check_sampling(profiling: Profiling, level_file: Path = Path("/proc/sys/kern
     )
 
 
-def check_gpu_metrics(profiling: Profiling) -> Answer:
+def check_gpu_metrics(profiling: Profiling) -> CheckAnswer:
     """Ask nsys whether it may sample the GPU's counters here; a problem where profiling.gpu_metrics_per_s asks for it."""
     asked = profiling.gpu_metrics_per_s is not None
     try:
@@ -57,9 +57,9 @@ def check_gpu_metrics(profiling: Profiling) -> Answer:
     except ProfilingError as error:
         reason = str(error)
     if reason is None:
-        return Answer("good", "nsys may sample SMs, tensor cores and memory (gpu_metrics_per_s)")
+        return CheckAnswer("good", "nsys may sample SMs, tensor cores and memory (gpu_metrics_per_s)")
     cure = "traces need none; for them, ask the cluster to load the driver with NVreg_RestrictProfilingToAdminUsers=0"
-    return Answer(
+    return CheckAnswer(
         "problem" if asked else "absent",
         f"nsys samples none: {reason}",
         "set profiling.gpu_metrics_per_s to null, or run as one who may read counters" if asked else cure,
@@ -74,18 +74,18 @@ def _ask_for_metrics(nsys: Capabilities, switch: str) -> str | None:
     return refused(ended.stdout + ended.stderr)
 
 
-def check_environment(program: str) -> Answer:
+def check_environment(program: str) -> CheckAnswer:
     """Repeat what `nsys status -e` finds wrong with this machine."""
     try:
         said = subprocess.run([program, "status", "-e"], capture_output=True, text=True, errors="replace", timeout=10).stdout
     except (OSError, subprocess.TimeoutExpired):
         found = f"{program} does not answer"
-        return Answer("absent", found, "see the finding on the profiler")
+        return CheckAnswer("absent", found, "see the finding on the profiler")
     failed = failed_checks(said)
     if failed:
         cure = "traces of CUDA and NVTX do without; for CPU sampling see `nsys status -e`"
-        return Answer("absent", "; ".join(failed), cure)
-    return Answer("good", "all checks pass")
+        return CheckAnswer("absent", "; ".join(failed), cure)
+    return CheckAnswer("good", "all checks pass")
 
 
 def failed_checks(said: str) -> list[str]:
