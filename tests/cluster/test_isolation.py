@@ -4,8 +4,9 @@ import subprocess
 
 import pytest
 
-from speedproof.cluster import isolation
-from speedproof.cluster.isolation import can_hide, check_isolation, isolated_command, require_isolation
+from speedproof.cluster import isolation, place_checks
+from speedproof.cluster.isolation import can_hide, isolated_command, require_isolation
+from speedproof.cluster.place_checks import check_isolation
 from speedproof.util.errors import ConfigError
 
 
@@ -66,7 +67,8 @@ def test_an_isolated_program_is_of_the_same_user(tmp_path, needs_isolation, monk
 
 
 def test_where_it_does_not_work_the_doctor_says_so_and_a_proof_refuses(monkeypatch):
-    monkeypatch.setattr(isolation, "explain_no_isolation", lambda: "unshare: Operation not permitted")
+    for module in (isolation, place_checks):
+        monkeypatch.setattr(module, "explain_no_isolation", lambda: "unshare: Operation not permitted")
     assert check_isolation().state == "absent" and "Operation not permitted" in check_isolation().found
     with pytest.raises(ConfigError, match=r"isolate: does not work here .*not permitted.*; allow user namespaces"):
         require_isolation()

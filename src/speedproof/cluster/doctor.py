@@ -14,8 +14,7 @@ from speedproof.cluster.hardware_checks import (
     check_memory,
     read_driver_cuda,
 )
-from speedproof.cluster.isolation import check_isolation
-from speedproof.cluster.place_checks import check_container, check_scratch, check_slurm
+from speedproof.cluster.place_checks import check_container, check_isolation, check_scratch, check_slurm
 from speedproof.cluster.profiler_checks import check_environment, check_gpu_metrics, check_profiler, check_sampling
 from speedproof.config.profiling import Profiling
 from speedproof.results.diagnosis import Diagnosis, Finding, Software

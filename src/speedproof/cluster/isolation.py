@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from speedproof.cluster.check_answer import CheckAnswer
 from speedproof.util.errors import ConfigError
 
 FAILED_STATUS = 193  # of the set-up; a program's own status is passed on
@@ -86,13 +85,6 @@ def explain_no_isolation() -> str:
         if done.returncode:
             return (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
         return "what is written stays" if (folder / "written").exists() else ""
-
-
-def check_isolation() -> CheckAnswer:
-    """Say whether each run of a proof could be isolated here."""
-    if why := explain_no_isolation():
-        return CheckAnswer("absent", f"--isolate does not work: {why}", ADVICE)
-    return CheckAnswer("good", "--isolate works: what a run writes can be dropped after it")
 
 
 def require_isolation() -> None:

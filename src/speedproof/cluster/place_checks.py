@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 
 from speedproof.cluster.check_answer import CheckAnswer
+from speedproof.cluster.isolation import ADVICE, explain_no_isolation
 from speedproof.util.environment import expand_variables
 from speedproof.util.errors import ConfigError
 from speedproof.util.units import GIB
@@ -51,6 +52,13 @@ def describe_build_mode(namespaces: Path, subuid: Path, user: int) -> str | None
     mapped = subuid.read_text(encoding="utf-8") if subuid.exists() else ""
     names = {line.split(":")[0] for line in mapped.splitlines()}
     return "with fakeroot" if names & {str(user), psutil.Process().username()} else "in a user namespace"
+
+
+def check_isolation() -> CheckAnswer:
+    """Say whether each run of a proof could be isolated here."""
+    if why := explain_no_isolation():
+        return CheckAnswer("absent", f"--isolate does not work: {why}", ADVICE)
+    return CheckAnswer("good", "--isolate works: what a run writes can be dropped after it")
 
 
 def check_slurm(environ: Mapping[str, str]) -> CheckAnswer:

@@ -211,7 +211,7 @@ def time_steps(patches: int, half: torch.dtype, out: Path | None) -> dict[str, f
             whole()
         torch.cuda.synchronize()
         first_s = time.perf_counter() - start
-        scores[name] = median_ms(whole, rounds=15)
+        scores[name] = median_ms(whole, repeats=15)
         peak = torch.cuda.max_memory_allocated() / 2**30
         print(f"{name:24s} {scores[name]:8.2f} ms a step  ({first_s:5.1f} s for the first four, {peak:.1f} GiB)", flush=True)
         if fused_loss and out:

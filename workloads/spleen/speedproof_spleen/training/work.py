@@ -13,6 +13,7 @@ _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTra
 # the input; the gradient of the weights reads that of the output, and the input.
 _PASSES = 3
 _HALF_BYTES = 2
+_FOLLOWED = 2  # patches: of one, a small patch leaves batch norm a single value per channel, which it refuses
 
 
 def count_work(network: nn.Module, patch_size: tuple[int, ...], patches: int) -> Work:
@@ -34,8 +35,8 @@ def count_work(network: nn.Module, patch_size: tuple[int, ...], patches: int) ->
         if isinstance(module, _CONVOLUTIONS):
             module.register_forward_hook(count_traffic)
     with FlopCounterMode(display=False) as counter:
-        followed(torch.empty((1, 1, *patch_size), device="meta")).sum().backward()
+        followed(torch.empty((_FOLLOWED, 1, *patch_size), device="meta")).sum().backward()
     return Work(
-        flop_per_epoch=float(counter.get_total_flops() * patches),
-        bytes_per_epoch=float(sum(moved) * _PASSES * _HALF_BYTES * patches),
+        flop_per_epoch=float(counter.get_total_flops() // _FOLLOWED * patches),
+        bytes_per_epoch=float(sum(moved) // _FOLLOWED * _PASSES * _HALF_BYTES * patches),
     )
