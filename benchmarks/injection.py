@@ -14,8 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from speedproof.profilers.nvtx_library import injected_variables
-from speedproof.profilers.nvtx_ranges_file import read_ranges
+from speedproof.profilers.nvtx_library import injected_variables, read_ranges
 
 RANGES, LOOPS, PROCESSES = 20_000, 10, 5
 TIMED = f"""

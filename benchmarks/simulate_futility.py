@@ -3,7 +3,7 @@
     python benchmarks/simulate_futility.py              # prints the table of docs/simulations.md
 
 A proof is 24 pairs of normal log ratios about an effect. It ends at a look at which two programs are faster, slower or
-equivalent, as the real rule does, or at which :class:`speedproof.stats.futility.Question` sees too small a chance that they
+equivalent, as the real rule does, or at which :class:`speedproof.stats.sequential.Question` sees too small a chance that they
 will be. Both are worked out here for all proofs at once; a test compares them with the real ones.
 """
 
@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from speedproof.stats.futility import DEVIATION_CONFIDENCE, LEAST_CHANCE
-from speedproof.stats.sequential import CRITICAL, MOST_PAIRS
+from speedproof.stats.sequential import CRITICAL, DEVIATION_CONFIDENCE, LEAST_CHANCE, MOST_PAIRS
 
 NOISES = (0.01, 0.02, 0.03, 0.05, 0.10, 0.30)
 EFFECTS = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.10, 0.20, 0.50)

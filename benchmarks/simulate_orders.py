@@ -22,8 +22,8 @@ from benchmarks.simulate_candidates import judge_at_looks
 from benchmarks.tables import make_table, percent, print_or_write, state_precision
 from speedproof.results.experiment import EQUIVALENCE_MARGIN, RunPlace
 from speedproof.run.plan import order_in_block, order_in_pair
+from speedproof.stats.carried_over import find_trend
 from speedproof.stats.estimates import student_quantile
-from speedproof.stats.order_effect import find_trend
 from speedproof.stats.order_profit import OrderedRound, estimate_profit, order_round
 from speedproof.stats.sequential import CRITICAL, ERROR, MOST_PAIRS
 

@@ -16,7 +16,7 @@ from hypothesis import settings
 
 from speedproof.cli import main
 from speedproof.cluster.isolation import explain_no_isolation
-from speedproof.results.objections import MACHINE_KINDS
+from speedproof.results.comparison_rows import MACHINE_KINDS
 
 # Before anybody imports torch: one thread a process, in what tests start, too. What they train is tiny and gains nothing by
 # more; two tests at once would wait for each other's.

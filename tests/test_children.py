@@ -28,7 +28,7 @@ time.sleep(120)
 PARENT = """
 import os, sys
 from speedproof.util.child_processes import ending_with_workflow, run_child
-from speedproof.util.signals import StoppedError, raising_when_stopped
+from speedproof.util.child_processes import StoppedError, raising_when_stopped
 try:
     with raising_when_stopped(), ending_with_workflow():
         run_child(sys.argv[1:], 1, os.environ)

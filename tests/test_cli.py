@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from docs.reference import list_commands
 from speedproof.cli.application import OLD_COMMANDS, app
-from speedproof.results.difference import read_difference
+from speedproof.results.trace_results import read_difference
 from speedproof.run.proof.request import ProofRequest
 from tests.profilers.exports import make_export
 from tests.profilers.test_nsys_export import nvtx

@@ -9,7 +9,7 @@ from speedproof.results.files import write_json
 from speedproof.results.folder import list_experiments
 from speedproof.results.run_record import RUN_FILE, read_epochs, read_run
 from speedproof.run.archive.cost import describe_cost, estimate_cost
-from speedproof.stats.power import count_rounds
+from speedproof.stats.sequential import count_rounds
 from speedproof_spleen.config import check_config, load_config
 from tests.report.example import REPOSITORY, Example, vouch_again, write_example
 

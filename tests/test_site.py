@@ -11,7 +11,7 @@ from docs.build import collect_pages, list_evidence
 from docs.reference import name_type, write_reference
 from docs.verdict_schema import SCHEMA, write_schema
 from speedproof.config.model import Config
-from speedproof.results.objections import ObjectionKind
+from speedproof.results.comparison_rows import ObjectionKind
 from speedproof.run.proof.verdict import STATUS, Judged, JudgedObjection, Verdict
 from speedproof.stats.metrics import METRICS
 from tests.workflow.checkout import ROOT

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from speedproof.cli.application import app
-from speedproof.cli.usage_errors import asks_for_json
+from speedproof.cli.options import asks_for_json
 from speedproof.run.proof.request import read_request
 from speedproof.util.errors import ConfigError
 

@@ -15,10 +15,9 @@ _NAMES = {
     "speedproof.config.base": "Epochs Folder Model Name Natural Number Positive Seed",
     # Configurations: the whole one and the parts that a workload completes
     "speedproof.config.model": "Completed Config Variant",
-    "speedproof.config.load": "check_own_config load_config load_files",
+    "speedproof.config.load": "check_own_config load_config load_files schema_text",
     "speedproof.util.yaml_input": "read_yaml",
     "speedproof.config.validation_errors": "describe_problem",
-    "speedproof.config.schema": "schema_text",
     # Downloads: registries of archives, published programs, folders that are complete or absent
     "speedproof.results.download": "fetch_unpacked",
     "speedproof.results.complete_folders": "Marker check_free_space make_once",
@@ -33,7 +32,7 @@ _NAMES = {
         "EPOCHS_FILE LOG_FILE RUN_FILE TRACE_FOLDER Mode Backend Clock Conditions Gpu Part Rates Run RunOutcome Work "
         "read_epochs read_run write_epochs"
     ),
-    "speedproof.results.ranks": "ENDING_FILE Ending find_first_failure rank_folder",
+    "speedproof.results.trace_results": "ENDING_FILE Ending find_first_failure rank_folder",
     "speedproof.results.checkpoint": (
         "CHECKPOINTS_FOLDER STATE_FILE BestQuality Checkpoint describe_end find_checkpoint list_checkpoints read_checkpoint "
         "seal_checkpoint"
@@ -47,21 +46,19 @@ _NAMES = {
     "speedproof.util.environment": "LAUNCHED_VARIABLE available_cores take_umask",
     "speedproof.run.conditions": "describe_surroundings",
     "speedproof.cluster.gpu_monitor": "describe_gpu list_gpu_uuids",
-    "speedproof.util.child_processes": "end_with_parent",
-    "speedproof.util.signals": "StoppedError raising_when_stopped",
+    "speedproof.util.child_processes": "StoppedError end_with_parent raising_when_stopped",
     "speedproof.util.image_file": "identify_image",
     # Command lines that end, log and show progress as the instrument's do
-    "speedproof.cli.exits": "run_app",
+    "speedproof.cli.exits": "run_app start_log",
     "speedproof.cli.options": "ConfigFiles LogFile one_of",
-    "speedproof.cli.console": "start_log",
     "speedproof.util.progress_bar": "report_progress",
 }
 
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 if TYPE_CHECKING:  # `X as X` marks a name as exported
-    from speedproof.cli.console import start_log as start_log
     from speedproof.cli.exits import run_app as run_app
+    from speedproof.cli.exits import start_log as start_log
     from speedproof.cli.options import ConfigFiles as ConfigFiles
     from speedproof.cli.options import LogFile as LogFile
     from speedproof.cli.options import one_of as one_of
@@ -78,10 +75,10 @@ if TYPE_CHECKING:  # `X as X` marks a name as exported
     from speedproof.config.load import check_own_config as check_own_config
     from speedproof.config.load import load_config as load_config
     from speedproof.config.load import load_files as load_files
+    from speedproof.config.load import schema_text as schema_text
     from speedproof.config.model import Completed as Completed
     from speedproof.config.model import Config as Config
     from speedproof.config.model import Variant as Variant
-    from speedproof.config.schema import schema_text as schema_text
     from speedproof.config.validation_errors import describe_problem as describe_problem
     from speedproof.profilers.kineto import CLOCK_MARK as CLOCK_MARK
     from speedproof.profilers.kineto import MARKS as MARKS
@@ -119,10 +116,6 @@ if TYPE_CHECKING:  # `X as X` marks a name as exported
     from speedproof.results.published import fetch_published as fetch_published
     from speedproof.results.published import find_published as find_published
     from speedproof.results.published import take_published as take_published
-    from speedproof.results.ranks import ENDING_FILE as ENDING_FILE
-    from speedproof.results.ranks import Ending as Ending
-    from speedproof.results.ranks import find_first_failure as find_first_failure
-    from speedproof.results.ranks import rank_folder as rank_folder
     from speedproof.results.registry import find_entry as find_entry
     from speedproof.results.registry import read_registry as read_registry
     from speedproof.results.run_record import EPOCHS_FILE as EPOCHS_FILE
@@ -142,8 +135,14 @@ if TYPE_CHECKING:  # `X as X` marks a name as exported
     from speedproof.results.run_record import read_epochs as read_epochs
     from speedproof.results.run_record import read_run as read_run
     from speedproof.results.run_record import write_epochs as write_epochs
+    from speedproof.results.trace_results import ENDING_FILE as ENDING_FILE
+    from speedproof.results.trace_results import Ending as Ending
+    from speedproof.results.trace_results import find_first_failure as find_first_failure
+    from speedproof.results.trace_results import rank_folder as rank_folder
     from speedproof.run.conditions import describe_surroundings as describe_surroundings
+    from speedproof.util.child_processes import StoppedError as StoppedError
     from speedproof.util.child_processes import end_with_parent as end_with_parent
+    from speedproof.util.child_processes import raising_when_stopped as raising_when_stopped
     from speedproof.util.environment import LAUNCHED_VARIABLE as LAUNCHED_VARIABLE
     from speedproof.util.environment import available_cores as available_cores
     from speedproof.util.environment import take_umask as take_umask
@@ -154,8 +153,6 @@ if TYPE_CHECKING:  # `X as X` marks a name as exported
     from speedproof.util.errors import TrainingError as TrainingError
     from speedproof.util.image_file import identify_image as identify_image
     from speedproof.util.progress_bar import report_progress as report_progress
-    from speedproof.util.signals import StoppedError as StoppedError
-    from speedproof.util.signals import raising_when_stopped as raising_when_stopped
     from speedproof.util.yaml_input import read_yaml as read_yaml
 else:
     __all__ = sorted(_MODULES)

@@ -1,6 +1,6 @@
 import pytest
 
-from speedproof.cluster.job_failures import explain_ending, explain_failures
+from speedproof.cluster.slurm import explain_ending, explain_failures
 
 # Each as a real Slurm 22.05 wrote it.
 TIME = "slurmstepd-node1: error: *** JOB 4 ON node1 CANCELLED AT 2026-11-21T03:48:37 DUE TO TIME LIMIT ***"

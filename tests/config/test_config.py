@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from speedproof.config.load import schema_text
 from speedproof.config.model import Config
-from speedproof.config.schema import schema_text
 from speedproof.util.errors import ConfigError
 from speedproof_spleen.config import SpleenConfig, check_config, load_config
 

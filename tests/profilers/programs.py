@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.profilers.nvtx_library import MOST_VARIABLE, injected_variables
-from speedproof.profilers.nvtx_ranges_file import decode_name, read_ranges
+from speedproof.profilers.nvtx_library import MOST_VARIABLE, decode_name, injected_variables, read_ranges
 
 HERE = Path(__file__).parent
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc) is here")

@@ -12,7 +12,7 @@ import pytest
 from speedproof.config.load import check_config
 from speedproof.config.reading import Reading
 from speedproof.config.workload import find_workload
-from speedproof.profilers.nvtx_ranges_file import MARK, PUSHED, RECORD, ProcessRanges
+from speedproof.profilers.nvtx_library import MARK, PUSHED, RECORD, ProcessRanges
 from speedproof.report.findings import describe_observed_ranges
 from speedproof.results.dataset import Dataset
 from speedproof.results.run_record import ObservedRanges, read_epochs, read_run
@@ -155,7 +155,7 @@ def test_prove_takes_the_name_of_the_ranges():
 
 @needs_compiler
 def test_the_warm_up_counts_the_ranges(tmp_path, monkeypatch):
-    from speedproof.run.proof.snapshot import take_snapshot
+    from speedproof.run.proof.left_files import take_snapshot
     from speedproof.run.proof.warm_up import warm_up
     from speedproof.run.proof.workspace import ProofBasis
 

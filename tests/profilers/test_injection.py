@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from speedproof.profilers.nvtx_ranges_file import MARK, PUSHED, STARTED
+from speedproof.profilers.nvtx_library import MARK, PUSHED, STARTED
 from tests.profilers.programs import compile_program, names_of, needs_compiler, needs_headers, run_injected
 
 pytestmark = [needs_compiler, needs_headers]

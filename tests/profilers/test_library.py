@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from speedproof.profilers.nvtx_library import build_library, injected_variables
-from speedproof.profilers.nvtx_ranges_file import read_ranges
+from speedproof.profilers.nvtx_library import build_library, injected_variables, read_ranges
 from speedproof.util.errors import ConfigError, RecordError
 from tests.profilers.programs import names_of, needs_compiler, run_injected
 

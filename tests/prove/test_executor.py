@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.run.proof.executor import ENDING, LocalExecutor
+from speedproof.run.proof.progress import EVERY_S, Status
 from speedproof.run.proof.request import check_request
-from speedproof.run.proof.status import EVERY_S, Status
-from speedproof.util.signals import Patience, StoppedError, answering_stops, raising_when_stopped
+from speedproof.util.child_processes import Patience, StoppedError, answering_stops, raising_when_stopped
 
 # Counts what a proof starts, by the words of each command, while Snakemake cannot be imported.
 COUNTING = """

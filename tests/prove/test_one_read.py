@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 
 from speedproof.results.run_record import EPOCHS_FILE
+from speedproof.run.proof.progress import Status
 from speedproof.run.proof.proof import prove_request
 from speedproof.run.proof.request import check_options
-from speedproof.run.proof.status import Status
 
 PROGRAM = "for n in 1 2 3; do echo epoch took 100 us; done\n"
 # Its digest when the run ends; what the rounds are decided by; the results, from the very bytes whose digest is checked.

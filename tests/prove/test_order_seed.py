@@ -4,12 +4,12 @@ import shutil
 
 from speedproof.results.experiment import PLAN_FILE, Plan
 from speedproof.results.files import read_record
+from speedproof.run.proof.attempts import ORDER_FILE, draw_order_seed
 from speedproof.run.proof.executor import LocalExecutor
-from speedproof.run.proof.order_seed import ORDER_FILE, draw_order_seed
+from speedproof.run.proof.left_files import DIGESTS
+from speedproof.run.proof.progress import Status
 from speedproof.run.proof.proof import prove_request
 from speedproof.run.proof.request import check_request
-from speedproof.run.proof.snapshot import DIGESTS
-from speedproof.run.proof.status import Status
 from tests.prove.recorded import leave_experiment
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.config.model import Variant
-from speedproof.run.private_folders import private_folders, private_place
+from speedproof.run.caches import private_folders, private_place
 from speedproof.util.errors import ConfigError
 
 # Prints what it finds in its folders, then leaves something there; it takes the name of what it leaves.

@@ -10,15 +10,15 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.cluster.machine_load import Counters
+from speedproof.results.comparison_rows import Objection
 from speedproof.results.experiment import PlannedRun
-from speedproof.results.objections import Objection
 from speedproof.results.run_record import read_run
 from speedproof.run.locks import holding_devices, holding_folder
 from speedproof.run.proof import quiet
+from speedproof.run.proof.left_files import Snapshot
+from speedproof.run.proof.progress import EVERY_S, Status
 from speedproof.run.proof.quiet import QuietRounds, QuietWait, describe_machine, wait_aloud
 from speedproof.run.proof.request import check_request, write_call
-from speedproof.run.proof.snapshot import Snapshot
-from speedproof.run.proof.status import EVERY_S, Status
 from speedproof.run.proof.verdict import judge
 from speedproof.run.proof.workspace import ProofBasis, write_claims
 from speedproof.run.run_experiment import Observer

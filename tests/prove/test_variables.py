@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.config.model import Variant
-from speedproof.run.private_folders import CACHE_VARIABLES
+from speedproof.run.caches import CACHE_VARIABLES
 from speedproof.run.program_variables import VOLATILE_VARIABLES, deciding_variables, inherited_variables, passed_variables
 from speedproof.run.proof.executor import LocalExecutor
+from speedproof.run.proof.left_files import take_snapshot
 from speedproof.run.proof.request import check_request, read_request, write_call, write_request
-from speedproof.run.proof.snapshot import take_snapshot
 from speedproof.run.proof.warm_up import warm_up
 from speedproof.run.proof.workspace import ProofBasis
 

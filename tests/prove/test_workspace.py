@@ -7,8 +7,8 @@ import sys
 
 from speedproof.config.load import load_config
 from speedproof.config.workload import find_workload
+from speedproof.run.proof.left_files import Snapshot, take_snapshot
 from speedproof.run.proof.request import check_request, write_request
-from speedproof.run.proof.snapshot import Snapshot, take_snapshot
 from speedproof.run.proof.workspace import ProofBasis, describe_commit, write_for_others
 
 
@@ -31,7 +31,7 @@ def test_an_odd_working_folder_is_copied_as_far_as_it_can_be(place, tmp_path_fac
 
 def test_where_our_own_output_goes_is_no_part_of_the_working_folder(place):
     """`prove … --json > verdict.json` would else find another folder each time, and measure all anew."""
-    words = "from pathlib import Path; from speedproof.run.proof.snapshot import take_snapshot; import sys; "
+    words = "from pathlib import Path; from speedproof.run.proof.left_files import take_snapshot; import sys; "
     words += "take_snapshot(Path(), Path('out')); print('said', file=sys.stderr)"
     (place / "logs").mkdir()
     with (place / "verdict.json").open("w") as stdout, (place / "logs/said.txt").open("w") as stderr:

@@ -10,9 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from speedproof.cli.application import app
-from speedproof.report.answer import describe_answer
-from speedproof.report.forest import draw_forest
-from speedproof.report.forest_picture import draw_forest_picture
+from speedproof.report.forest import draw_forest, draw_forest_picture
+from speedproof.report.headlines import describe_answer
 from speedproof.report.ratio_phrases import describe_needed, describe_state
 from speedproof.results.comparison import Incomparable
 from speedproof.results.comparison_rows import Needed

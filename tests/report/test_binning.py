@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speedproof.report.figures.tracks import busy_shares, run_lengths
+from speedproof.report.figures.timeline_figure import busy_shares, run_lengths
 
 INTERVALS = st.lists(st.tuples(st.integers(-20, 120), st.integers(0, 40)), max_size=30)
 

@@ -4,8 +4,8 @@ import pytest
 
 from speedproof.report.accounts import explain, split_difference
 from speedproof.report.explanation import describe_gpu_use, explain_difference
-from speedproof.results.difference import Difference, Term
 from speedproof.results.summary import Epoch
+from speedproof.results.trace_results import Difference, Term
 from tests.report.example import Example
 from tests.report.example_trace import example_summary
 

@@ -8,11 +8,10 @@ from PIL import Image
 from speedproof.report.figures import draw
 from speedproof.report.figures.ablation_figure import draw_ablation
 from speedproof.report.figures.draw import draw_figures, kernel_groups
-from speedproof.report.figures.figure_data import read_evidence
-from speedproof.report.figures.figure_index import read_figure_index
+from speedproof.report.figures.figure_data import read_evidence, read_figure_index
 from speedproof.report.figures.phases_figure import mean_phases, name_phases
 from speedproof.report.figures.style import FASTER, PALE, TRAINING_COLOURS, VALIDATION_COLOURS, WITHHELD, colour_phases
-from speedproof.report.figures.tracks import Tracks
+from speedproof.report.figures.timeline_figure import Tracks
 from speedproof.report.findings import _describe_phases
 from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.util.errors import RecordError

@@ -40,7 +40,11 @@ ALLOWED = {
     ),
     "report/prose.py": ("the lines of a template", {"getattr(_load_macros(self._template), name)(*data).split"}),
     "run/proof/judging.py": ("the user's quality command", {"shlex.split", "word.partition"}),
-    "run/proof/left_files.py": ("paths", {"f'{other}/'.startswith", "name.startswith", "one[0].startswith"}),
+    "run/proof/left_files.py": (
+        "paths, and what git prints",
+        {"f'{other}/'.startswith", "name.startswith", "one[0].startswith", "f'{path}/'.startswith", "done.stdout.split",
+         "said.splitlines"},
+    ),
     "run/proof/loss_names.py": (
         "the user's pattern of a quality",
         {"re.search", "_WORD.findall", "_UNNAMED.split", "_WORD.search"},
@@ -51,8 +55,6 @@ ALLOWED = {
          "called.startswith"},
     ),
     "run/proof/request_mistakes.py": ("what users ask for", {"request.file.startswith"}),
-    "run/proof/snapshot.py": ("what git prints", {"done.stdout.split", "said.splitlines"}),
-    "run/proof/spoilt_files.py": ("paths", {"f'{path}/'.startswith"}),
     "run/proof/warm_up.py": ("paths, and the last line of a user's program", {"name.startswith", "last.startswith"}),
     "run/proof/workspace.py": (
         "commands of users, and what their interpreter prints",

@@ -8,7 +8,7 @@ from speedproof.report.html import compose_html
 from speedproof.report.markdown import compose_markdown
 from speedproof.report.prose import Prose
 from speedproof.results.quality import Quality
-from speedproof.results.ranks import RanksSummary, RankTimes
+from speedproof.results.trace_results import RanksSummary, RankTimes
 from tests.report.pages import Page, find_live
 
 RESULTS = Prose("results.md.j2")

@@ -11,7 +11,7 @@ from speedproof.cli.application import app
 from speedproof.report.terminal import print_difference, print_summary
 from speedproof.trace.diff import compare_summaries
 from speedproof.trace.summarize import analyze_trace
-from speedproof.util.line_width import fold
+from speedproof.util.text import fold
 from tests.trace.handmade import TraceBuilder, two_epochs
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from speedproof.results.unpack import unpack
+from speedproof.results.download import unpack
 from speedproof.util.errors import DataError
 
 KINDS = ["", "gz", "bz2", "xz"]

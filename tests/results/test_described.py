@@ -6,9 +6,8 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from speedproof.results.difference import Difference
-from speedproof.results.kernels import KernelsSummary
 from speedproof.results.summary import Summary
+from speedproof.results.trace_results import Difference, KernelsSummary
 from speedproof.trace.idle_gaps import CAUSES
 
 REFERENCE = Path(__file__).parents[2] / "docs/analysis-reference.md"

@@ -8,12 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.results.difference import DIFFERENCE_FILE, Difference, Term, read_difference
 from speedproof.results.experiment import EXPERIMENT_FILE, read_experiment
 from speedproof.results.files import write_json, write_sealed
 from speedproof.results.folder import read_results
-from speedproof.results.ranks import RANKS_FILE, RanksSummary, RankTimes, read_ranks_summary
 from speedproof.results.summary import SUMMARY_FILE, read_summary
+from speedproof.results.trace_results import (
+    DIFFERENCE_FILE,
+    RANKS_FILE,
+    Difference,
+    RanksSummary,
+    RankTimes,
+    Term,
+    read_difference,
+    read_ranks_summary,
+)
 from speedproof.trace.diff import write_difference
 from speedproof.trace.rank_waits import write_ranks_summary
 from speedproof.trace.summarize import write_summary

@@ -6,8 +6,14 @@ from types import SimpleNamespace
 import pynvml
 import pytest
 
-from speedproof.cluster.gpu_monitor import GpuMonitor, describe_gpu, list_gpu_uuids, name_gpu_processes, naming_others
-from speedproof.cluster.gpu_users import counting_gpus
+from speedproof.cluster.gpu_monitor import (
+    GpuMonitor,
+    counting_gpus,
+    describe_gpu,
+    list_gpu_uuids,
+    name_gpu_processes,
+    naming_others,
+)
 from speedproof.results.run_record import GPU_COLUMNS, read_gpu_samples
 
 

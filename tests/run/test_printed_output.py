@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from speedproof.config.reading import Reading
-from speedproof.run import pseudo_terminal
-from speedproof.run.printed_output import LONGEST_LINE, LineClock, PrintedOutput
-from speedproof.run.pseudo_terminal import relaying
+from speedproof.run import printed_output
+from speedproof.run.printed_output import LONGEST_LINE, LineClock, PrintedOutput, relaying
 from speedproof.util.errors import RecordError
 
 TIMES = Reading(source="lines", epoch_s=r"took (\S+) s", quality=r"acc: (\S+)")
@@ -87,9 +86,9 @@ def test_all_that_a_program_prints_reaches_its_log(tmp_path, terminal):
 @pytest.fixture
 def size():
     """Return what finds the size of the caller's terminal, for each test anew."""
-    pseudo_terminal._find_size.cache_clear()
+    printed_output._find_size.cache_clear()
     yield
-    pseudo_terminal._find_size.cache_clear()
+    printed_output._find_size.cache_clear()
 
 
 def _ask_size(folder):
@@ -100,6 +99,6 @@ def _ask_size(folder):
 def test_the_terminal_has_the_callers_size_or_a_usual_one(tmp_path, monkeypatch, size):
     monkeypatch.setattr("os.get_terminal_size", lambda stream: os.terminal_size((0, 0)))
     assert _ask_size(tmp_path) == (24, 120)
-    pseudo_terminal._find_size.cache_clear()
+    printed_output._find_size.cache_clear()
     monkeypatch.setattr("os.get_terminal_size", lambda stream: os.terminal_size((203, 51)))
     assert _ask_size(tmp_path) == (51, 203)

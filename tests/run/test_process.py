@@ -10,7 +10,7 @@ import pytest
 
 from speedproof.config.model import Variant
 from speedproof.results.files import write_json
-from speedproof.results.ranks import Ending
+from speedproof.results.trace_results import Ending
 from speedproof.run.process import run_process
 from speedproof.run.program_variables import passed_variables
 from speedproof.util.errors import TrainingError

@@ -15,7 +15,7 @@ from speedproof.profilers.nsys import REPORT_FILE, Capabilities
 from speedproof.results.evidence_archive import is_there
 from speedproof.results.experiment import read_experiment
 from speedproof.results.folder import read_results
-from speedproof.results.ranks import read_ranks_summary
+from speedproof.results.trace_results import read_ranks_summary
 from speedproof.results.trace_tables import TRACE_FILE, read_table
 from speedproof.run.archive.rebuild import rebuild_results
 from speedproof.run.archive.record import write_record

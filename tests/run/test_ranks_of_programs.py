@@ -11,12 +11,11 @@ from speedproof.config.load import check_config
 from speedproof.config.workload import find_workload
 from speedproof.results.dataset import Dataset
 from speedproof.results.files import write_json
-from speedproof.results.ranks import ENDING_FILE, Ending
 from speedproof.results.run_record import read_epochs, read_run
+from speedproof.results.trace_results import ENDING_FILE, Ending
 from speedproof.run.conditions import describe_conditions
 from speedproof.run.process import _explain_end
-from speedproof.run.program import ProgramRun, Request, follow_program, run_program
-from speedproof.run.program_ranks import own_rank
+from speedproof.run.program import ProgramRun, Request, follow_program, own_rank, run_program
 from speedproof.util.errors import TrainingError
 from tests.workflow.checkout import ROOT
 

@@ -8,7 +8,7 @@ import pytest
 
 from speedproof.config.model import Variant
 from speedproof.config.workload import Declared, Workload
-from speedproof.run.proof.snapshot import take_snapshot
+from speedproof.run.proof.left_files import take_snapshot
 from speedproof.run.working_folder import providing_marks, working_folder
 
 

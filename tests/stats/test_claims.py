@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from speedproof.report.claim_phrases import describe_verdict
 from speedproof.report.findings import describe_verdicts
+from speedproof.report.headlines import describe_verdict
 from speedproof.results.comparison import Comparison
 from speedproof.results.files import read_record
 from speedproof.results.folder import read_results

@@ -16,8 +16,8 @@ from speedproof.run.proof.request import read_claim
 from speedproof.stats.clocks import Clocks, _check_epochs, observe_ratio
 from speedproof.stats.comparability import pair_runs
 from speedproof.stats.estimates import Interval
-from speedproof.stats.gpu_samples import epoch_totals
 from speedproof.stats.ratio_checks import Examined, find_objections
+from speedproof.stats.run_values import epoch_totals
 from tests.workflow.checkout import ROOT
 
 # How much longer each round's runs take: a machine's noise, not alike for both variants.

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from speedproof.report.claim_phrases import describe_outcome
-from speedproof.report.headlines import describe_speedups
+from speedproof.report.headlines import describe_outcome, describe_speedups
 from speedproof.report.report_tables import list_ways_to_quality
 from speedproof.results.comparison import COMPARISON_FILE, read_comparison
 from speedproof.results.comparison_rows import Needed

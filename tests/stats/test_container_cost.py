@@ -4,7 +4,7 @@ import math
 import pandas as pd
 import pytest
 
-from speedproof.report.answer import describe_answer
+from speedproof.report.headlines import describe_answer
 from speedproof.report.markdown import write_report
 from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.stats.main_ratios import find_answer

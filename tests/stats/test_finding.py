@@ -7,7 +7,7 @@ import pytest
 
 from speedproof.report.ratio_phrases import describe_main, describe_state, write_proof_sentence
 from speedproof.results.asked import Asked, Claim
-from speedproof.results.objections import Objection
+from speedproof.results.comparison_rows import Objection
 from speedproof.stats.compare import compare_experiments
 from speedproof.stats.finding import NamedVariant, Reader, State
 from speedproof.stats.main_ratios import find_answer, group_speedups

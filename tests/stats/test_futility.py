@@ -8,8 +8,7 @@ from scipy import stats
 
 from benchmarks.simulate_candidates import claim_after, claim_at_looks, make_logs
 from benchmarks.simulate_futility import COUNTS_FROM, MARGIN, chance_at_last, simulate
-from speedproof.stats.futility import Question
-from speedproof.stats.sequential import CRITICAL
+from speedproof.stats.sequential import CRITICAL, Question
 
 DIFFERS = [(-MARGIN, MARGIN), (0.0, math.inf), (-math.inf, 0.0)]
 NOISY = [0.3, -0.1, 0.2, -0.2, 0.1, 0.0, 0.25, -0.15]

@@ -12,8 +12,8 @@ from scipy.integrate import trapezoid
 
 from speedproof.results.folder import read_results
 from speedproof.results.run_record import GPU_COLUMNS, Part
-from speedproof.stats.gpu_samples import LONGEST_GAP_S, integrate_samples
 from speedproof.stats.metrics import measure_run
+from speedproof.stats.run_values import LONGEST_GAP_S, integrate_samples
 from tests.report.example import CPU_EXAMPLE, Example, write_example
 
 

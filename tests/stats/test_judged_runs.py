@@ -7,7 +7,7 @@ import pytest
 
 from speedproof.report.objection_phrases import describe_objection
 from speedproof.results.observations import Observations, RunWithout, WarmUpObserved
-from speedproof.stats.judged_runs import check_judged
+from speedproof.stats.non_inferiority import check_judged
 from speedproof.stats.ratio_checks import Examined
 
 

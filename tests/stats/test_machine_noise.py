@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from speedproof.report.answer import describe_answer
+from speedproof.report.headlines import describe_answer
 from speedproof.report.objection_phrases import describe_objection, describe_remedy
 from speedproof.results.files import write_json
 from speedproof.results.run_record import GPU_FILE, RUN_FILE

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 import speedproof
-from speedproof.report.answer import describe_main
+from speedproof.report.headlines import describe_main
 from speedproof.report.markdown import write_report
 from speedproof.report.report_tables import list_further, list_levels, list_ratios
 from speedproof.report.terminal import print_metrics

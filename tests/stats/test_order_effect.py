@@ -10,7 +10,7 @@ from speedproof.report.objection_phrases import describe_objection
 from speedproof.results.experiment import PlannedRun, place_runs
 from speedproof.results.observations import Observations
 from speedproof.run.plan import order_in_block
-from speedproof.stats.order_effect import check_order, find_trend
+from speedproof.stats.carried_over import check_order, find_trend
 from speedproof.stats.order_profit import OrderedRound, estimate_profit
 from speedproof.stats.ratio_checks import Examined
 

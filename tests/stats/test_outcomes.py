@@ -6,8 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from speedproof.stats.estimates import Interval
-from speedproof.stats.outcomes import count_needed, judge_interval, judge_within_margin
+from speedproof.stats.estimates import Interval, count_needed, judge_interval, judge_within_margin
 
 INF = math.inf
 FINITE = st.floats(-1e6, 1e6)

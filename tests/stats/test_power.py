@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from speedproof.stats.power import POWER, Noise, count_rounds, find_power, pool_noise
+from speedproof.stats.sequential import POWER, Noise, count_rounds, find_power, pool_noise
 
 
 def test_noise_is_about_each_experiments_own_mean():

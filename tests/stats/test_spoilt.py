@@ -1,6 +1,6 @@
 """A variant that may be slow because another command removed or changed files. Values by hand."""
 
-from speedproof.stats.spoilt import check_spoilt
+from speedproof.stats.leftovers import check_spoilt
 from tests.stats.test_warm_up_check import examine, runs, say
 
 SPOILT = ["cache/index", "cache/b.log"]

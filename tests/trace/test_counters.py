@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from speedproof.report.trace_phrases import describe_counters
-from speedproof.results.kernels import summarize_kernels
+from speedproof.results.trace_results import summarize_kernels
 from speedproof.results.trace_tables import ADDED
 from speedproof.trace.counters import summarize_metrics
 from speedproof.trace.events import read_events

@@ -1,6 +1,6 @@
 import pytest
 
-from speedproof.results.difference import read_difference
+from speedproof.results.trace_results import read_difference
 from speedproof.trace.diff import analyze_pair, compare_summaries, write_difference
 from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import RecordError

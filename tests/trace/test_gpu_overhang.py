@@ -4,7 +4,7 @@ import pytest
 
 from speedproof.results.files import write_json
 from speedproof.results.trace_tables import TRACE_FILE, read_trace_info
-from speedproof.trace.gpu_overhang import measure_overhang
+from speedproof.trace.attribution import measure_overhang
 from tests.trace.handmade import US, TraceBuilder
 
 ZERO_NS = 1_795_666_619_678_515_690  # the trace's zero on the system's clock

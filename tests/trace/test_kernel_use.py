@@ -3,7 +3,7 @@
 import pytest
 
 from speedproof.results.files import read_record
-from speedproof.results.kernels import KERNELS_FILE, KernelsSummary
+from speedproof.results.trace_results import KERNELS_FILE, KernelsSummary
 from speedproof.trace.summarize import analyze_trace, write_summary
 from tests.trace.handmade import TraceBuilder
 

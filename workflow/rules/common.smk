@@ -11,7 +11,7 @@ sys.path.insert(0, str(BASE / "src"))
 
 from speedproof.util.child_processes import WORKFLOW_VARIABLE
 from speedproof.cluster.apptainer import job_environment, sees_gpu
-from speedproof.cluster.job_failures import explain_failures
+from speedproof.cluster.slurm import explain_failures
 from speedproof.cluster.build_image import image_path, image_record_path, is_given
 from speedproof.cluster.folder_names import check_command_line_settings, check_folders
 from speedproof.cluster.slurm import request_resources
@@ -22,7 +22,7 @@ from speedproof.util.errors import SpeedproofError
 from speedproof.util.image_file import identify_image
 from speedproof.run.plan import plan_experiment
 from speedproof.results.files import write_json_if_changed
-from speedproof.results.ranks import process_folders
+from speedproof.results.trace_results import process_folders
 from speedproof.results.run_record import without_title
 from speedproof.util.sources import digest_step
 

@@ -7,7 +7,7 @@ from typer.core import TyperGroup
 
 from speedproof import __version__
 from speedproof.cli import machine_commands, proof_commands, result_commands, step_commands, trace_commands
-from speedproof.cli.console import say
+from speedproof.cli.exits import say
 
 # What commands were called before they were in groups. The next version knows these names no more.
 OLD_COMMANDS = {

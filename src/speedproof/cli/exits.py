@@ -13,10 +13,34 @@ from typing import Any, NoReturn
 
 import typer
 
-from speedproof.cli.console import log
-from speedproof.cli.options import USAGE_ERROR, HelpfulCommand, name_command
-from speedproof.cli.usage_errors import asks_for_json, explain_usage, take_own_words
-from speedproof.util.errors import ConfigError, SpeedproofError, explain_os_error
+from speedproof.cli.options import USAGE_ERROR, HelpfulCommand, asks_for_json, explain_usage, name_command, take_own_words
+from speedproof.util.errors import ConfigError, SpeedproofError, StorageError, explain_os_error
+from speedproof.util.log_file import FileOfLog, LogFormatter, log
+from speedproof.util.text import find_width, fold, printable
+
+
+def say(text: str, err: bool = False) -> None:
+    """Print a line, whatever stands in the names that it holds; on a terminal it is broken between words."""
+    typer.echo(fold(printable(text), find_width(sys.stderr if err else sys.stdout)), err=err)
+
+
+def start_log(path: Path | None) -> None:
+    """Say what happens on stderr and, with a path, in a file too."""
+    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+    if path:
+        if path.is_fifo():  # to open it would wait for a reader
+            raise StorageError(f"{path}: is a pipe; name a file")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handlers.append(FileOfLog(path, mode="w", encoding="utf-8"))
+        except OSError as error:
+            raise explain_os_error(error, path) from None
+    for handler in handlers:
+        handler.setFormatter(LogFormatter())
+    log.handlers = handlers
+    log.setLevel(logging.INFO)
+    log.propagate = False
+
 
 # What `prove` ends with where there is no verdict: 1 and 2 are verdicts.
 NO_VERDICT = 3

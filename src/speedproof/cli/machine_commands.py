@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from speedproof.cli.console import log, say, start_log
+from speedproof.cli.exits import log, say, start_log
 from speedproof.cli.options import ConfigFiles, LogFile, command
 
 # Commands import what they need when they run: `--help` waits for nothing.

@@ -7,8 +7,7 @@ from typing import Annotated, get_args
 
 import typer
 
-from speedproof.cli.console import start_log
-from speedproof.cli.exits import run_app
+from speedproof.cli.exits import run_app, start_log
 from speedproof.cli.options import ConfigFiles, LogFile, one_of
 
 variant_app = typer.Typer(
@@ -69,8 +68,7 @@ def run(
     from speedproof.results.files import read_record
     from speedproof.results.run_record import Backend
     from speedproof.run.conditions import describe_conditions
-    from speedproof.run.program import ProgramRun, Request, follow_program, run_program
-    from speedproof.run.program_ranks import own_rank
+    from speedproof.run.program import ProgramRun, Request, follow_program, own_rank, run_program
     from speedproof.util.environment import take_umask
     from speedproof.util.errors import TrainingError
 

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from speedproof.cli.console import say
-from speedproof.cli.exits import ending_as_proof, print_error, print_nothing
+from speedproof.cli.exits import ending_as_proof, print_error, print_nothing, say
 from speedproof.cli.options import command
 from speedproof.cli.request_options import OUTPUT, RequestCommand, take_request
 
@@ -46,7 +45,7 @@ def run_prove(
     Exit status 0: faster or slower, or the claim holds. 1: equivalent, the claim fails, or a worse quality.
     2: inconclusive, or the quality is not established. 3: an error.
     """
-    from speedproof.run.proof.status import Status
+    from speedproof.run.proof.progress import Status
 
     with ending_as_proof(out, print_error if json else print_nothing):
         with Status(quiet) as status:

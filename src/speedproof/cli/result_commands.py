@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from speedproof.cli.console import log, say, start_log
-from speedproof.cli.exits import ProofCommand, ending_as_proof, print_error, print_nothing
+from speedproof.cli.exits import ProofCommand, ending_as_proof, log, print_error, print_nothing, say, start_log
 from speedproof.cli.options import ClaimsPath, ConfigFiles, FoundResults, LogFile, command
 
 # Commands import what they need when they run: `--help` waits for nothing.
@@ -52,9 +51,8 @@ def _print_verdict(results: Path | None, json: bool, metrics: bool) -> int:
 
 
 def _print_comparison(results: Path, json: bool, metrics: bool) -> None:
-    from speedproof.report.answer import describe_answer
     from speedproof.report.findings import describe_noise, describe_verdicts
-    from speedproof.report.headlines import describe_headlines
+    from speedproof.report.headlines import describe_answer, describe_headlines
     from speedproof.results.asked import read_asked
     from speedproof.results.folder import read_current_comparison
     from speedproof.stats.main_ratios import find_answer

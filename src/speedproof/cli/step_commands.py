@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from speedproof.cli.console import log, say, start_log
+from speedproof.cli.exits import log, say, start_log
 from speedproof.cli.options import ClaimsPath, ConfigFiles, LogFile, command
 
 # Commands import what they need when they run: `--help` waits for nothing.
@@ -126,8 +126,8 @@ def verdicts(
 @command(commands, "speedproof schema --out workflow/schemas/config.schema.yaml", hidden=True)
 def schema(out: Annotated[Path | None, typer.Option(help="File to write. Default: print")] = None) -> None:
     """Write the configuration's JSON schema."""
+    from speedproof.config.load import schema_text
     from speedproof.config.model import Config
-    from speedproof.config.schema import schema_text
     from speedproof.results.files import write_text
 
     text = schema_text(Config, "`speedproof schema`")

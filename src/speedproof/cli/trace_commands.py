@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from speedproof.cli.console import log, say, start_log
+from speedproof.cli.exits import log, say, start_log
 from speedproof.cli.options import FoundResults, LogFile, command
 from speedproof.profilers.formats import describe_inputs
 from speedproof.util.errors import RecordError
 
 if TYPE_CHECKING:
     from speedproof.report.timeline.fragment import TracedVariant
-    from speedproof.results.difference import Difference
     from speedproof.results.summary import Summary
+    from speedproof.results.trace_results import Difference
     from speedproof.trace.iterations import Choice
 
 # Commands import what they need when they run: `--help` waits for nothing.

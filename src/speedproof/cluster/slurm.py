@@ -1,5 +1,10 @@
 """What a job asks Slurm for, in the words of Snakemake's Slurm executor."""
 
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
 from speedproof.config.job_resources import JobResources
 
 
@@ -25,3 +30,51 @@ def request_resources(asked: JobResources, exclusive: bool = False, nodes: int =
     if exclusive:
         wanted["slurm_extra"] = "--exclusive"
     return wanted
+
+
+# A job's log says more than its state, so it is asked first; within either, the first of these that fits.
+ENDINGS: dict[str, str] = {
+    r"DUE TO TIME LIMIT|^TIMEOUT|^DEADLINE": "time limit reached: raise its runtime_min under `resources` in config.yaml",
+    r"exceeded memory limit|oom.kill|^OUT_OF_MEMORY": "out of memory: raise its memory_mib under `resources` in config.yaml",
+    r"DUE TO PREEMPTION|^PREEMPTED": "preempted, and not put back into the queue: take a partition that is not preempted",
+    r"DUE TO NODE FAILURE|^NODE_FAIL|^BOOT_FAIL": "its node failed: leave it out with --slurm-exclude-failed-nodes",
+    r"CANCELLED": "cancelled with scancel, by you or an administrator",
+}
+AGAIN = (
+    "Run the same command again: where an experiment gets the same GPU, whole runs are kept and those with a checkpoint go on"
+)
+
+
+class FailedJob(NamedTuple):
+    """A failed job as Snakemake's own log tells of it."""
+
+    job: str
+    state: str
+    log: Path | None
+
+
+def find_failed_jobs(snakemake_log: str) -> list[FailedJob]:
+    """Return the Slurm jobs that a Snakemake run saw fail, in order."""
+    logs = dict(re.findall(r"with SLURM jobid (\S+) \(log: (.+)\)\.", snakemake_log))
+    failed = re.findall(r"SLURM-job '(\S+)' failed.*?SLURM status is: '(\w+)'", snakemake_log)
+    return [FailedJob(job, state, Path(logs[job]) if job in logs else None) for job, state in failed]
+
+
+def explain_ending(state: str, job_log: str) -> str:
+    """Return why a job in this final state and with this log ended, and what to do."""
+    for text in (job_log, state):
+        for pattern, cause in ENDINGS.items():
+            if re.search(pattern, text, re.IGNORECASE):
+                return cause
+    return f"ended as {state}; its log says why"
+
+
+def explain_failures(snakemake_logs: Iterable[Path]) -> list[str]:
+    """Return one line for each Slurm job that failed in a Snakemake run, and a last one on how to go on."""
+    failed = [job for path in snakemake_logs for job in find_failed_jobs(_read(path))]
+    lines = [f"Slurm job {job.job}: {explain_ending(job.state, _read(job.log))}; see {job.log or 'its log'}" for job in failed]
+    return [*lines, AGAIN] if lines else []
+
+
+def _read(log: Path | None) -> str:
+    return log.read_text(encoding="utf-8", errors="replace") if log and log.is_file() else ""

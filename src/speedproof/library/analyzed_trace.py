@@ -18,8 +18,8 @@ from speedproof.report.terminal import (
     describe_main_cause,
     list_difference,
 )
-from speedproof.results.difference import Difference, KernelTerm, Term
 from speedproof.results.summary import Epoch, IdleGap, Kernel, Phase, Summary
+from speedproof.results.trace_results import Difference, KernelTerm, Term
 from speedproof.trace.diff import analyze_pair, compare_summaries
 from speedproof.trace.iterations import Choice
 from speedproof.trace.summarize import analyze_trace

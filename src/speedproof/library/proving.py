@@ -65,8 +65,8 @@ def prove(
             prints
     """
     from speedproof.library.proof_result import describe_proof
+    from speedproof.run.proof.progress import Status
     from speedproof.run.proof.proof import prove_request
-    from speedproof.run.proof.status import Status
 
     with as_guest(), Status(quiet=not verbose) as status:
         status.go_on_with("starting")

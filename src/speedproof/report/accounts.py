@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from speedproof.report.document import Bar, Bars, Piece
 from speedproof.report.figures.figure_data import Evidence
-from speedproof.results.difference import Difference
 from speedproof.results.summary import IterationUnit, Summary, name_one, name_several
+from speedproof.results.trace_results import Difference
 from speedproof.util.numbers import format_value
 from speedproof.util.units import NS_PER_S
 

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
-from speedproof.results.difference import Difference
 from speedproof.results.summary import Epoch, IdleGap, Summary, name_one
+from speedproof.results.trace_results import Difference
 from speedproof.util.numbers import format_value
 
 # Causes and phases are named until they make up this share of what there is to explain, but never more than this many.

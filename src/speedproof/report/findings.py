@@ -12,8 +12,8 @@ from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.ratio_phrases import describe_interval, describe_undecided
 from speedproof.report.scope import name_found_place, name_place
-from speedproof.results.claim_results import ClaimVerdict
 from speedproof.results.comparison import AblationWhole, Comparison, StoppedExperiment, Throttled
+from speedproof.results.comparison_rows import ClaimVerdict
 from speedproof.results.folder import Results
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, Summary
 from speedproof.stats.comparability import differing_conditions

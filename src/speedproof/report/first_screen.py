@@ -1,12 +1,11 @@
 """The first screen: what was found, how sure, on what, with which data, at what quality, and why."""
 
 from speedproof.report.accounts import explain, read_accounts
-from speedproof.report.answer import describe_alone, describe_documented
-from speedproof.report.claim_phrases import badge_verdict, describe_verdict
 from speedproof.report.document import Badge, Fact, FirstScreen, VariantName, Words
 from speedproof.report.explanation import describe_idleness
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.forest import draw_forest
+from speedproof.report.headlines import badge_verdict, describe_alone, describe_documented, describe_verdict
 from speedproof.report.objection_phrases import describe_condition
 from speedproof.report.ratio_phrases import (
     badge_claimed,
@@ -17,8 +16,8 @@ from speedproof.report.ratio_phrases import (
     name_mode,
 )
 from speedproof.report.scope import describe_attempt, warn_of_machines
-from speedproof.results.claim_results import ClaimResult
 from speedproof.results.comparison import Comparison
+from speedproof.results.comparison_rows import ClaimResult
 from speedproof.stats.finding import RatioFinding
 from speedproof.stats.main_ratios import Answer
 from speedproof.stats.metrics import METRICS

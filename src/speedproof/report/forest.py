@@ -1,14 +1,20 @@
 """The forest plot: where each ratio, its interval and what is documented lie on one logarithmic axis."""
 
+import html
 import math
+from functools import cache
 
-from speedproof.report.claim_phrases import badge_verdict
-from speedproof.report.document import Badge, Band, Forest, ForestRow, VariantName
+from jinja2 import Template
+
+from speedproof.report.document import Badge, Band, Forest, ForestRow, VariantName, Words
+from speedproof.report.headlines import badge_verdict
+from speedproof.report.prose import make_environment
 from speedproof.report.ratio_phrases import badge_claimed, describe_state, name_mode
 from speedproof.report.scope import name_found_place
 from speedproof.stats.finding import RatioFinding
 from speedproof.stats.main_ratios import Answer
 from speedproof.util.numbers import format_ratio
+from speedproof.util.text import printable
 
 _Range = tuple[float | None, float | None]
 _Axis = tuple[float, float]  # logarithms of its ends
@@ -123,3 +129,33 @@ def _choose_ticks(axis: _Axis) -> list[tuple[float, str]]:
         if all(abs(place - other) >= _APART for other, _ in chosen):
             chosen.append((place, f"{value:g}×"))
     return sorted(chosen)
+
+
+_AXIS = (390, 650)  # where the axis lies, in pixels
+_MOST = {"": 38, "s": 55, "f": 110}  # characters of a line, by its kind
+
+
+def draw_forest_picture(forest: Forest, where: Words) -> str:
+    """Return the plot as SVG, on a ground of its own, so that it is legible whatever lies around it.
+
+    It travels alone: `where` says on which machine, when and with which data it was measured.
+    """
+    return _load_template().render(forest=forest, where=where, right_of_axis=_AXIS[1] + 24)
+
+
+@cache
+def _load_template() -> Template:
+    environment = make_environment(keep_trailing_newline=True)
+    environment.filters.update(across=_across, words=_fit_words)
+    return environment.get_template("forest.svg.j2")
+
+
+def _across(percent: float) -> float:
+    """Return where a share of the axis lies."""
+    return round(_AXIS[0] + percent / 100 * (_AXIS[1] - _AXIS[0]), 1)
+
+
+def _fit_words(words: Words, kind: str = "") -> str:
+    """Return words as a line of a kind takes them."""
+    text = printable(words if isinstance(words, str) else "".join(map(str, words)))  # type: ignore[arg-type]
+    return html.escape(text if len(text) <= _MOST[kind] else f"{text[: _MOST[kind] - 1]}…")

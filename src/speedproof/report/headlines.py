@@ -2,15 +2,23 @@
 
 from collections.abc import Sequence
 
-from speedproof.report.document import Row
+from speedproof.report.document import Badge, Row, Tone
 from speedproof.report.ranks_section import describe_scalings
-from speedproof.report.ratio_phrases import describe_cell, describe_speedup
+from speedproof.report.ratio_phrases import (
+    describe_cell,
+    describe_main,
+    describe_needed,
+    describe_speedup,
+    describe_sureness,
+    name_mode,
+)
 from speedproof.report.scope import name_found_place
 from speedproof.results.comparison import Comparison
+from speedproof.results.comparison_rows import ClaimResult, ClaimVerdict
 from speedproof.stats.finding import RatioFinding
-from speedproof.stats.main_ratios import group_speedups, list_speedups
+from speedproof.stats.main_ratios import Answer, group_speedups, list_speedups
 from speedproof.stats.metrics import METRICS, PROCESS_TO_QUALITY
-from speedproof.util.numbers import NO_NUMBER
+from speedproof.util.numbers import NO_NUMBER, format_range, format_value
 
 # More speedups than these are a table's matter.
 _MOST_SENTENCES = 4
@@ -82,3 +90,77 @@ def _describe_unreached(comparison: Comparison) -> list[str]:
         f"{what} ({row.target:g}): the ratio {titles[row.reference]} / {titles[row.candidate]} is withheld: {row.reason}."
         for row in highest.values()
     ]
+
+
+_TONES: dict[ClaimVerdict, Tone] = {"reproduced": "good", "exceeded": "good", "not reproduced here": "bad"}
+
+
+def describe_verdict(claim: ClaimResult) -> str:
+    """Return the outcome; of a number that was judged, with how many conditions differ from its source's."""
+    number = len(claim.conditions)
+    if claim.verdict not in _TONES or not number:
+        return claim.verdict
+    return f"{claim.verdict}, {'1 condition differs' if number == 1 else f'{number} conditions differ'}"
+
+
+def badge_verdict(verdict: ClaimVerdict, text: str) -> Badge:
+    """Return a text in the colour of an outcome."""
+    return Badge(text, _TONES.get(verdict, "open"))
+
+
+def describe_statement(claim: ClaimResult) -> str:
+    """Return what a source states, and since when if that is known."""
+    return f"{claim.documented} ({claim.date})" if claim.date else claim.documented
+
+
+def describe_outcome(claim: ClaimResult) -> str:
+    """Return a documented number beside the measured one, and the outcome."""
+    spread = "" if claim.low is None else f", 95 % interval {format_range(claim.low, claim.high, claim.unit)}"
+    needed = f", {describe_needed(claim.needed, claim.scope)}" if claim.needed else ""
+    return (
+        f"{claim.text}: {claim.documented} on {claim.hardware}; measured {format_value(claim.measured, claim.unit)}{spread} "
+        f"({claim.reason}): {describe_verdict(claim)}{needed}."
+    )
+
+
+def describe_answer(answer: Answer) -> list[str]:
+    """Return the answer in a line, how sure it is in another, and what was documented in a third, where anything was."""
+    documented = [f"Documented: {said}" for said in describe_documented(answer)]
+    if not answer.mains:
+        return [describe_alone(answer), *documented]
+    main = answer.mains[0]
+    return ["".join(describe_main(main)), describe_sureness(main), *documented]
+
+
+def describe_documented(answer: Answer) -> list[str]:
+    """Return, as one sentence, the documented numbers, with what became of each; nothing if there are none."""
+    if answer.alone:
+        return [describe_outcome(answer.alone)]
+    return [_describe_claims(answer.documented)] if answer.documented else []
+
+
+def _describe_claims(found: RatioFinding) -> str:
+    hardware = dict.fromkeys(claim.hardware for claim in found.documented)
+    own = {claim.id: f" on {claim.hardware}" if len(hardware) > 1 else "" for claim in found.documented}
+    verdicts = "; ".join(
+        dict.fromkeys(f"{claim.documented}{own[claim.id]}: {_say_verdict(claim)}" for claim in found.documented)
+    )
+    where = name_mode(found) if len(hardware) > 1 else f" (on {found.documented[0].hardware}{name_mode(found)})"
+    return f"{verdicts}{where}."
+
+
+def describe_alone(answer: Answer) -> str:
+    """Return the answer where no two variants could be compared: what came of a documented number, or that there is nothing."""
+    claim = answer.alone
+    if claim is None or claim.verdict == "inconclusive":
+        return f"No two variants could be compared{': ' if answer.differences else ''}{'; '.join(answer.differences)}."
+    return f"{claim.text}: {format_value(claim.measured, claim.unit)}, where {claim.documented} is documented."
+
+
+def _say_verdict(claim: ClaimResult) -> str:
+    """Return the verdict, and each experiment's own if they disagree."""
+    said: dict[str, list[str]] = {}
+    for experiment, verdict in claim.by_experiment.items():
+        said.setdefault(verdict, []).append(experiment)
+    each = ", ".join(f"{verdict} in {' and '.join(experiments)}" for verdict, experiments in said.items())
+    return f"{describe_verdict(claim)}: {each}" if each else describe_verdict(claim)

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from speedproof.report.compose import compose_document
 from speedproof.report.document import Document, Link, Marked
 from speedproof.report.figures.figure_data import Evidence, read_evidence
-from speedproof.report.forest_picture import draw_forest_picture
+from speedproof.report.forest import draw_forest_picture
 from speedproof.report.prose import is_of_kind, make_environment
 from speedproof.results.comparison import COMPARISON_FILE
 from speedproof.results.files import write_text

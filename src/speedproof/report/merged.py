@@ -10,8 +10,7 @@ from speedproof.report.objection_phrases import describe_objection
 from speedproof.report.ratio_phrases import badge_state
 from speedproof.report.scope import SHARED_MACHINE
 from speedproof.report.trace_listings import Listing
-from speedproof.results.claim_results import ClaimResult
-from speedproof.results.objections import list_leading
+from speedproof.results.comparison_rows import ClaimResult, list_leading
 from speedproof.stats.finding import judge_row
 from speedproof.stats.merged_ratios import MergedRatio
 from speedproof.stats.metrics import METRICS

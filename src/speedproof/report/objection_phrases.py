@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from speedproof.results.objections import Objection, ObjectionKind
+from speedproof.results.comparison_rows import Objection, ObjectionKind
 from speedproof.util.numbers import Unit, format_count, format_duration, format_range, format_ratio, format_value
 from speedproof.util.text import capitalize
 from speedproof.util.units import MIB

@@ -4,7 +4,7 @@ from speedproof.report.document import Element, Marked, Row, Text, make_table, w
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.prose import Prose
 from speedproof.results.comparison import Comparison, Scaling
-from speedproof.results.ranks import RanksSummary, RankTimes
+from speedproof.results.trace_results import RanksSummary, RankTimes
 from speedproof.util.numbers import format_ratio
 
 _PROSE = Prose("several_gpus.md.j2")

@@ -8,10 +8,9 @@ from speedproof.report.scope import describe_place, name_here, warn_of_machines
 from speedproof.results.comparison import StoppedExperiment
 from speedproof.results.comparison_rows import Needed, Scope
 from speedproof.results.quality import Quality
-from speedproof.stats.estimates import LEAST_PAIRS
+from speedproof.stats.estimates import LEAST_PAIRS, MOST_NAMED
 from speedproof.stats.finding import Learning, RatioEnds, RatioFinding, State, WholeProcess
 from speedproof.stats.metrics import METRICS
-from speedproof.stats.outcomes import MOST_NAMED
 from speedproof.stats.proof_claim import Proof
 from speedproof.stats.sequential import MOST_PAIRS
 from speedproof.util.numbers import format_count, format_digit, format_ratio, format_value

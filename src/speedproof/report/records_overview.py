@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import get_args
 
-from speedproof.report.claim_phrases import describe_statement, describe_verdict
 from speedproof.report.document import Link, Marked, Words
-from speedproof.report.headlines import name_case
+from speedproof.report.headlines import describe_statement, describe_verdict, name_case
 from speedproof.report.markdown import escape_markdown
 from speedproof.report.scope import SHARED_MACHINE
-from speedproof.results.claim_results import ClaimResult, ClaimVerdict
 from speedproof.results.comparison import COMPARISON_FILE, Comparison
+from speedproof.results.comparison_rows import ClaimResult, ClaimVerdict
 from speedproof.results.files import read_text, write_text
 from speedproof.results.folder import read_current_comparison, read_results
 from speedproof.stats.estimates import LEAST_PAIRS

@@ -3,15 +3,15 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from speedproof.report.claim_phrases import describe_statement, describe_verdict
 from speedproof.report.document import Element, Link, Marked, Row, Table, Text, Words, make_table, write_row
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.findings import describe_ablation, describe_verdicts
+from speedproof.report.headlines import describe_statement, describe_verdict
 from speedproof.report.prose import Prose
 from speedproof.report.ratio_phrases import describe_needed, describe_unclaimed
 from speedproof.report.scope import name_place
-from speedproof.results.claim_results import ClaimResult
 from speedproof.results.comparison import Comparison, ContainerCost, Measured, Ratio, Reached, Stage, TraceChange
+from speedproof.results.comparison_rows import ClaimResult
 from speedproof.stats.metrics import EPOCHS_TO_QUALITY, METRICS, PROCESS_TO_QUALITY, TIME_TO_QUALITY
 from speedproof.util.numbers import NO_NUMBER, format_range, format_ratio, format_value
 

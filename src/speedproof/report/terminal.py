@@ -23,10 +23,9 @@ from speedproof.report.trace_phrases import (
     describe_paths,
     describe_unattributed,
 )
-from speedproof.results.difference import Difference
 from speedproof.results.summary import Summary
-from speedproof.util.line_width import find_width, fold, plain
-from speedproof.util.text import printable
+from speedproof.results.trace_results import Difference
+from speedproof.util.text import find_width, fold, plain, printable
 
 if TYPE_CHECKING:
     from speedproof.results.comparison import Comparison

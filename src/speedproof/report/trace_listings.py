@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import compress
 
 from speedproof.report.document import Row, write_row
-from speedproof.results.difference import Difference
-from speedproof.results.kernels import summarize_kernels
 from speedproof.results.summary import SampledFunction, Stream, Summary, name_one
+from speedproof.results.trace_results import Difference, summarize_kernels
 from speedproof.util.numbers import NO_NUMBER, format_value
 from speedproof.util.units import NS_PER_S
 

@@ -25,8 +25,8 @@ from speedproof.report.document import (
     write_row,
 )
 from speedproof.report.trace_listings import Listing, list_difference, list_summary
-from speedproof.results.difference import Difference
 from speedproof.results.summary import PathClass, Summary, name_one
+from speedproof.results.trace_results import Difference
 from speedproof.util.numbers import format_value
 
 _UNFOLDED = {"why", "to-know", "timeline", "terms", "gaps", "slowest", "path"}

@@ -6,8 +6,8 @@ from typing import get_args
 
 from speedproof.report.document import VariantName
 from speedproof.report.prose import Prose
-from speedproof.results.difference import Difference
 from speedproof.results.summary import Communication, Launches, PathClass, SampledMetric, Summary, name_one
+from speedproof.results.trace_results import Difference
 from speedproof.util.numbers import format_count, format_value
 from speedproof.util.units import MIB
 

@@ -5,12 +5,20 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from speedproof.results.claim_results import ClaimResult
-from speedproof.results.comparison_rows import EstimateRow, Needed, Origin, Outcome, SampledRow, SparseRow, StrictRow
+from speedproof.results.comparison_rows import (
+    ClaimResult,
+    EstimateRow,
+    Needed,
+    Objection,
+    Origin,
+    Outcome,
+    SampledRow,
+    SparseRow,
+    StrictRow,
+)
 from speedproof.results.experiment import StopReason
 from speedproof.results.files import read_record
 from speedproof.results.names import RelativePath
-from speedproof.results.objections import Objection
 from speedproof.results.quality import Better, Quality
 from speedproof.results.run_record import Conditions, Mode
 from speedproof.util.numbers import Unit

@@ -31,7 +31,6 @@ from speedproof.results.names import inside
 from speedproof.results.observations import Observations
 from speedproof.results.older_versions import convert_older_config
 from speedproof.results.quality import Quality
-from speedproof.results.ranks import RANKS_FILE, RanksSummary, process_folders, read_ranks_summary
 from speedproof.results.run_record import (
     EPOCHS_FILE,
     NOT_ALONE,
@@ -45,6 +44,7 @@ from speedproof.results.run_record import (
     read_run,
 )
 from speedproof.results.summary import SUMMARY_FILE, Summary, read_summary
+from speedproof.results.trace_results import RANKS_FILE, RanksSummary, process_folders, read_ranks_summary
 from speedproof.util.errors import RecordError
 from speedproof.util.progress_bar import SOON_S, report_progress
 from speedproof.util.text import printable

@@ -3,7 +3,7 @@
 A run's folder holds `run.json` (:class:`Run`), `epochs.csv` (:data:`EPOCH_COLUMNS`), `gpu.csv`
 (:data:`GPU_COLUMNS`), `log.txt` and `best.pt`; with `step_log` also TensorBoard's `scalars/`, a profiled one `trace/` and
 `stats/`.
-Where several processes trained, :mod:`speedproof.results.ranks` says which of them lie in `rank<k>/`.
+Where several processes trained, :mod:`speedproof.results.trace_results` says which of them lie in `rank<k>/`.
 """
 
 import csv

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from speedproof.config.reading import Reading, ReadingSource
-from speedproof.profilers.nvtx_ranges_file import ProcessRanges
+from speedproof.profilers.nvtx_library import ProcessRanges
 from speedproof.results.observations import Arrivals
 from speedproof.run.marks_pipe import MarkArrivals
 from speedproof.run.printed_output import Line

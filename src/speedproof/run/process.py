@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from speedproof.results.ranks import find_first_failure, find_silent_ranks, rank_folder
 from speedproof.results.run_record import LOG_FILE, Run, read_run
-from speedproof.util.child_processes import ending_with_workflow, run_child
+from speedproof.results.trace_results import find_first_failure, find_silent_ranks, rank_folder
+from speedproof.util.child_processes import StoppedError, ending_with_workflow, raising_when_stopped, run_child
 from speedproof.util.environment import LAUNCHED_VARIABLE, describe_umask, python_environment
 from speedproof.util.errors import RecordError, TrainingError
 from speedproof.util.scrub import profiled_environment
-from speedproof.util.signals import StoppedError, raising_when_stopped
 
 _END_BYTES = 65536
 _SILENT = "no output"

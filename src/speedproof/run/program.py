@@ -10,16 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from speedproof.cluster.gpu_users import GpuUse, counting_gpus
+from speedproof.cluster.gpu_monitor import GpuUse, counting_gpus
 from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
 from speedproof.profilers.formats import find_run_tracer
-from speedproof.profilers.nvtx_library import RangeCost, measure_cost
-from speedproof.profilers.nvtx_ranges_file import ProcessRanges
+from speedproof.profilers.nvtx_library import ProcessRanges, RangeCost, measure_cost
 from speedproof.results.files import write_json
 from speedproof.results.observations import MOST_CHANGED, Observations
-from speedproof.results.ranks import rank_folder
 from speedproof.results.run_record import (
     LOG_FILE,
     OBSERVED,
@@ -30,26 +28,55 @@ from speedproof.results.run_record import (
     Mode,
     ObservedRanges,
     Run,
+    RunOutcome,
     write_epochs,
 )
+from speedproof.results.trace_results import ENDING_FILE, Ending, find_first_failure, rank_folder
 from speedproof.run.arrivals import find_start_up, find_time_after, judge_arrivals, list_observed
 from speedproof.run.command_words import program_command
 from speedproof.run.epoch_reports import Marks
 from speedproof.run.outside_watch import list_changed_so_far, shorten_home
 from speedproof.run.printed_output import LONGEST_LINE
 from speedproof.run.printed_times import find_resolution
-from speedproof.run.program_ranks import agree_on_ending
 from speedproof.run.quality_command import Judge, MeasuredQuality, find_judge, measure_quality
 from speedproof.run.read_progress import SOURCES, read_progress
 from speedproof.run.watched_program import RunEnd, Task, Watched, stopped_by, watch_program
 from speedproof.run.working_folder import (
     working_folder,
 )
+from speedproof.util.child_processes import StoppedError, raising_when_stopped
 from speedproof.util.errors import RecordError, TrainingError
 from speedproof.util.numbers import format_count
-from speedproof.util.secrets import scrub_secrets
-from speedproof.util.signals import StoppedError
+from speedproof.util.scrub import scrub_secrets
 from speedproof.util.units import NS_PER_S
+
+_PAUSE_S = 0.05
+
+
+def own_rank(variant: Variant, environ: Mapping[str, str]) -> int:
+    """Return which of a variant's ranks this process is, as torchrun says; 0 where there is only one."""
+    return int(environ["RANK"]) if variant.ranks > 1 else 0
+
+
+def agree_on_ending(folder: Path, ranks: int, rank: int, outcome: RunOutcome, reason: str) -> tuple[RunOutcome, str]:
+    """Write how this rank ended, and return how the run did: as the first rank that failed, since the others lost a partner.
+
+    Rank 0 awaits the others, or a run would be called whole while one of them fails.
+    """
+    own = Ending(rank=rank, outcome=outcome, reason=reason, ended_s=time.time())
+    write_json(rank_folder(folder, rank) / ENDING_FILE, own)
+    if rank == 0 and outcome == "completed":
+        try:
+            with raising_when_stopped():  # torchrun stops those that are left when one ends badly
+                while any(not (rank_folder(folder, other) / ENDING_FILE).exists() for other in range(ranks)):
+                    time.sleep(_PAUSE_S)
+        except StoppedError as error:
+            outcome, reason = "failed", f"received {error} while it awaited the other ranks' end"
+    first = find_first_failure(folder)
+    if first is None:
+        return outcome, reason
+    log = f"{rank_folder(Path(), first.rank)}/{LOG_FILE}"
+    return first.outcome, first.reason if first.rank == rank else f"rank {first.rank}: {first.reason} ({log})"
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,8 @@ from speedproof.run.noted_reads import noting_reads
 from speedproof.run.program_variables import without_dropped
 from speedproof.run.read_lines import read_number
 from speedproof.run.working_folder import program_environment, providing_marks, working_folder
-from speedproof.util.child_processes import run_child
+from speedproof.util.child_processes import raising_when_stopped, run_child
 from speedproof.util.errors import RecordError
-from speedproof.util.signals import raising_when_stopped
 
 FileState = tuple[int, int, int, int]
 _MOST_READ = 2**20  # bytes of what it prints: the number comes last

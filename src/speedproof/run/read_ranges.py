@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from speedproof.config.reading import Reading
-from speedproof.profilers.nvtx_ranges_file import MARK, ProcessRanges, decode_name
+from speedproof.profilers.nvtx_library import MARK, ProcessRanges, decode_name
 from speedproof.run.epoch_reports import EpochSource, MarkedEpoch, Marks, Reports
 from speedproof.run.read_lines import add_qualities
 from speedproof.util.errors import RecordError

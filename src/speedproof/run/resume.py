@@ -14,7 +14,6 @@ from speedproof.profilers.formats import find_run_tracer
 from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Experiment, Plan, PlannedRun
 from speedproof.results.files import read_record, sha256_of, write_sealed
 from speedproof.results.quality import Quality
-from speedproof.results.ranks import process_folders
 from speedproof.results.run_record import (
     RUN_FILE,
     TRACE_FOLDER,
@@ -28,6 +27,7 @@ from speedproof.results.run_record import (
     read_run,
     without_title,
 )
+from speedproof.results.trace_results import process_folders
 from speedproof.results.trace_tables import TRACE_FILE
 from speedproof.util.errors import RecordError
 

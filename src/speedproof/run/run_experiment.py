@@ -26,8 +26,8 @@ from speedproof.results.dataset import Dataset
 from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Experiment, Plan, PlannedRun
 from speedproof.results.files import digest_of, read_record, write_json
 from speedproof.results.folder import check_one_layout
-from speedproof.results.ranks import process_folders, rank_folder
 from speedproof.results.run_record import Backend, Conditions, Run
+from speedproof.results.trace_results import process_folders, rank_folder
 from speedproof.run.caches import compile_cache, fill_prepared_folders
 from speedproof.run.conditions import describe_conditions
 from speedproof.run.gpu_sampling import note_problems, sampling_gpus

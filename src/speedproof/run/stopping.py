@@ -10,9 +10,8 @@ from speedproof.results.experiment import LOOKS, PlannedRun, RunPlace, Stopped, 
 from speedproof.results.files import digest_of
 from speedproof.results.quality import Quality
 from speedproof.stats.estimates import LEAST_PAIRS, Slack, find_slack, mean_slack
-from speedproof.stats.futility import LEAST_CHANCE, Question
 from speedproof.stats.order_profit import estimate_profit, order_round
-from speedproof.stats.power import count_rounds, pool_noise
+from speedproof.stats.sequential import LEAST_CHANCE, Question, count_rounds, pool_noise
 from speedproof.stats.stopping_rules import STOPPING_RULES, RoundsSoFar, Standing
 
 

@@ -20,14 +20,13 @@ from speedproof.results.run_record import (
     TRACE_FOLDER,
     RunOutcome,
 )
+from speedproof.run.caches import list_private_folders, overlays_folder, private_place, private_variables
 from speedproof.run.command_words import enter_image
 from speedproof.run.epoch_reports import Reports
 from speedproof.run.marks_pipe import timing_marks
 from speedproof.run.outside_watch import Changes, find_changes, list_shared_places, shorten_home
-from speedproof.run.printed_output import FoundLines
-from speedproof.run.private_folders import list_private_folders, overlays_folder, private_place, private_variables
+from speedproof.run.printed_output import FoundLines, Relay, relaying
 from speedproof.run.program_variables import without_dropped
-from speedproof.run.pseudo_terminal import Relay, relaying
 from speedproof.run.watched_file import watching_file
 from speedproof.run.working_folder import (
     list_entries,
@@ -37,10 +36,9 @@ from speedproof.run.working_folder import (
     providing_marks,
     taking_marks,
 )
-from speedproof.util.child_processes import Life, run_child
+from speedproof.util.child_processes import Life, StoppedError, raising_when_stopped, run_child
 from speedproof.util.environment import LAUNCHED_VARIABLE
 from speedproof.util.errors import ConfigError, ProfilingError, RecordError
-from speedproof.util.signals import StoppedError, raising_when_stopped
 
 
 @dataclass(frozen=True)

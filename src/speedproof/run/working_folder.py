@@ -11,7 +11,7 @@ from speedproof import marks
 from speedproof.config.model import Variant
 from speedproof.config.workload import Workload
 from speedproof.profilers import torch_hook
-from speedproof.run.private_folders import is_private, private_folders
+from speedproof.run.caches import is_private, private_folders
 
 _PACKAGE = Path(__file__).parents[2]
 _CALLBACKS = Path(marks.__file__).with_name("callbacks")

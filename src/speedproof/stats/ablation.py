@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 from speedproof.results.comparison import AblationWhole, Ratio, Stage, TraceChange
-from speedproof.results.difference import Difference
 from speedproof.results.folder import Results
+from speedproof.results.trace_results import Difference
 from speedproof.stats.machines import Sample, list_samples
 from speedproof.stats.measurements import measure_level, measure_ratio
 from speedproof.stats.metrics import TRAINING_EPOCH

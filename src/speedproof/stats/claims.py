@@ -4,9 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from speedproof.results.claim_results import ClaimResult, ClaimVerdict, DocumentedRatio
 from speedproof.results.comparison import Measured, Ratio
-from speedproof.results.comparison_rows import Needed
+from speedproof.results.comparison_rows import ClaimResult, ClaimVerdict, DocumentedRatio, Needed
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.quality import Better
 from speedproof.results.run_record import Mode
@@ -21,7 +20,7 @@ from speedproof.stats.claims_file import (
     list_claimed_variants,
 )
 from speedproof.stats.comparability import pair_runs
-from speedproof.stats.estimates import LEAST_PAIRS, Interval
+from speedproof.stats.estimates import LEAST_PAIRS, Interval, judge_interval
 from speedproof.stats.measurements import (
     estimate_needed,
     list_incomparable,
@@ -30,7 +29,6 @@ from speedproof.stats.measurements import (
     measure_ratio,
 )
 from speedproof.stats.metrics import METRICS, measure_run
-from speedproof.stats.outcomes import judge_interval
 from speedproof.stats.run_values import epochs_to_quality
 from speedproof.util.numbers import Unit, format_count, format_range, format_value
 

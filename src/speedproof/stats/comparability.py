@@ -11,8 +11,7 @@ from speedproof.results.comparison import Continued, Incomparable, PreparedVaria
 from speedproof.results.comparison_rows import Origin
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.run_record import GPU_FILE, NAMES_ONLY, RUN_FILE, Conditions, Mode, Run
-from speedproof.stats.gpu_samples import Values, read_column
-from speedproof.stats.run_values import steady_epochs
+from speedproof.stats.run_values import Values, read_column, steady_epochs
 
 RunPair = tuple[MeasuredRun, MeasuredRun]
 

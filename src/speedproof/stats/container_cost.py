@@ -7,10 +7,17 @@ from speedproof.results.comparison import ContainerCost
 from speedproof.results.experiment import Experiment
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.stats.comparability import RunPair, differing_conditions, pair_runs
-from speedproof.stats.estimates import LEAST_PAIRS, Estimate, estimate_level, estimate_ratio_over_hosts, mean_slack, widen_ratio
+from speedproof.stats.estimates import (
+    LEAST_PAIRS,
+    Estimate,
+    estimate_level,
+    estimate_ratio_over_hosts,
+    judge_within_margin,
+    mean_slack,
+    widen_ratio,
+)
 from speedproof.stats.measurements import PairedMetric, list_origin, measure_pairs
 from speedproof.stats.metrics import METRICS
-from speedproof.stats.outcomes import judge_within_margin
 
 
 def measure_container_costs(results: Results) -> Iterator[ContainerCost]:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from speedproof.results.comparison_rows import Objection
 from speedproof.results.folder import MeasuredRun
-from speedproof.results.objections import Objection
 from speedproof.stats.clocks import read_clocks
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import LEAST_PAIRS, LowerBound, estimate_mean

@@ -6,7 +6,6 @@ from enum import StrEnum
 from typing import Literal
 
 from speedproof.results.asked import Asked, Claim
-from speedproof.results.claim_results import ClaimResult
 from speedproof.results.comparison import (
     Comparison,
     ContainerCost,
@@ -17,8 +16,7 @@ from speedproof.results.comparison import (
     Scaling,
     StoppedExperiment,
 )
-from speedproof.results.comparison_rows import Needed, SampledRow, Scope
-from speedproof.results.objections import Objection, list_leading
+from speedproof.results.comparison_rows import ClaimResult, Needed, Objection, SampledRow, Scope, list_leading
 from speedproof.results.quality import Better, Quality
 from speedproof.results.run_record import Mode
 from speedproof.stats.estimates import LEAST_PAIRS

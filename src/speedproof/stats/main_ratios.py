@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from speedproof.results.asked import Asked
-from speedproof.results.claim_results import ClaimResult, DocumentedRatio
 from speedproof.results.comparison import Comparison, ContainerCost, Ratio, Scaling
+from speedproof.results.comparison_rows import ClaimResult, DocumentedRatio
 from speedproof.stats.finding import RatioFinding, Reader, State
 from speedproof.stats.metrics import TRAINING_EPOCH, list_headlines
 

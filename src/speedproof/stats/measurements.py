@@ -6,9 +6,8 @@ from datetime import datetime
 from statistics import fmean, stdev
 
 from speedproof.results.comparison import Incomparable, Measured, NoiseFloor, Overhead, PrintedDigits, QualityCheck, Ratio
-from speedproof.results.comparison_rows import Needed, Origin, Outcome
+from speedproof.results.comparison_rows import Needed, Objection, Origin, Outcome
 from speedproof.results.folder import MeasuredRun, Results
-from speedproof.results.objections import Objection
 from speedproof.results.quality import Better
 from speedproof.results.run_record import GPU_FILE, Mode
 from speedproof.stats.clocks import observe_ratio
@@ -20,10 +19,12 @@ from speedproof.stats.estimates import (
     Interval,
     Pair,
     Slack,
+    count_needed,
     estimate_level,
     estimate_ratio,
     estimate_ratio_over_hosts,
     find_slack,
+    judge_within_margin,
     list_log_ratios,
     mean_slack,
     widen_logs,
@@ -32,7 +33,6 @@ from speedproof.stats.estimates import (
 from speedproof.stats.machines import Sample, list_samples
 from speedproof.stats.metrics import METRICS, RATE, TRAINING_EPOCH, measure_run, relative_resolution
 from speedproof.stats.non_inferiority import check_quality
-from speedproof.stats.outcomes import count_needed, judge_within_margin
 from speedproof.stats.ratio_checks import Examined, find_objections
 from speedproof.stats.same_work import check_work
 from speedproof.stats.sequential import CRITICAL, SINGLE, Design, extend_interval, find_latest_look

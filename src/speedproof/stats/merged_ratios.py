@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from speedproof.results.claim_results import ClaimResult
 from speedproof.results.comparison import Ratio
+from speedproof.results.comparison_rows import ClaimResult
 from speedproof.results.folder import Results
 from speedproof.results.merging import digest_settings
 from speedproof.stats.claims import judge_claim

@@ -13,8 +13,10 @@ from speedproof.results.folder import MeasuredRun
 from speedproof.results.quality import Better, Quality
 from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, RUN_FILE, Mode, Run, read_epochs
 from speedproof.results.summary import SUMMARY_FILE
-from speedproof.stats.gpu_samples import LONGEST_GAP_S, SHORTEST_S, Chosen
 from speedproof.stats.run_values import (
+    LONGEST_GAP_S,
+    SHORTEST_S,
+    Chosen,
     all_epochs_s,
     counted_epochs,
     energy_per_epoch_j,

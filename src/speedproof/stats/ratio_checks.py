@@ -5,25 +5,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from speedproof.results.asked import Claim
-from speedproof.results.comparison_rows import Outcome
+from speedproof.results.comparison_rows import OF_REPORTED_TIMES, Objection, ObjectionKind, Outcome
 from speedproof.results.folder import MeasuredRun
-from speedproof.results.objections import OF_REPORTED_TIMES, Objection, ObjectionKind
-from speedproof.stats.carried_over import check_carried_over
-from speedproof.stats.claimed_ratio import check_claimed_ratio
-from speedproof.stats.clocks import check_reported_times
+from speedproof.stats.carried_over import check_carried_over, check_order
+from speedproof.stats.clocks import check_reported_times, check_unobserved
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.direction import check_direction
 from speedproof.stats.estimates import Interval, Pair
-from speedproof.stats.judged_runs import check_judged
-from speedproof.stats.late_gpu_work import check_late_gpu_work
-from speedproof.stats.left_processes import check_left_processes
-from speedproof.stats.machine_noise import check_machine
+from speedproof.stats.leftovers import check_late_gpu_work, check_left_processes, check_spoilt
+from speedproof.stats.machines import check_machine
 from speedproof.stats.metrics import METRICS
-from speedproof.stats.order_effect import check_order
+from speedproof.stats.non_inferiority import check_judged
 from speedproof.stats.same_work import check_same_work
 from speedproof.stats.slowed import check_slowed
-from speedproof.stats.spoilt import check_spoilt
-from speedproof.stats.unobserved_epochs import check_unobserved
+from speedproof.stats.stated_number import check_claimed_ratio
 from speedproof.stats.warm_up_check import check_slower_later, check_warm_up, check_watched
 
 

@@ -5,8 +5,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from speedproof.results.comparison import WorkCheck
-from speedproof.results.comparison_rows import Origin
-from speedproof.results.objections import Objection, ObjectionKind
+from speedproof.results.comparison_rows import Objection, ObjectionKind, Origin
 from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Run
 from speedproof.stats.comparability import RunPair, count_samples
 from speedproof.stats.metrics import METRICS

@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import fmean, stdev
 
-from speedproof.stats.estimates import Interval, estimate_mean, two_sided_quantile
+from speedproof.stats.estimates import (
+    CONFIDENCE,
+    LEAST_PAIRS,
+    Interval,
+    Slack,
+    count_needed,
+    estimate_mean,
+    student_quantile,
+    two_sided_quantile,
+    widen_logs,
+)
 
 ERROR = 0.05  # of all looks together
 
@@ -90,3 +100,129 @@ def extend_interval(mean: float, deviation: float, look: int, comparisons: int =
     """Return the interval of so many pairs' differences, by their mean and sample deviation, at one of the looks."""
     half_width = critical_values(comparisons)[look] * deviation / math.sqrt(look)
     return Interval(mean - half_width, mean + half_width)
+
+
+# Rounds end if the last look decides less often than this, by what is known so far. Of proofs that would have decided rightly,
+# 0.6 % at most were given up, over all noises and effects of benchmarks/simulate_futility.py.
+LEAST_CHANCE = 0.07
+# The true deviation may be smaller than the measured one: its lower limit of this confidence counts, too.
+DEVIATION_CONFIDENCE = 0.80
+
+_Region = tuple[float, float]  # both ends belong to it
+
+
+@dataclass(frozen=True)
+class Question:
+    """Where the mean of one value a round lies: it is decided once the whole interval is in one of the `regions`."""
+
+    values: Sequence[float]
+    regions: Sequence[_Region]
+    comparisons: int = 1
+    slack: Slack = (0.0, 0.0)  # by which printed digits widen the interval
+
+    @property
+    def answer(self) -> int | None:
+        """Return the number of the region that the repeated interval lies in; None if it lies in none."""
+        interval = Design(repeated=True, comparisons=self.comparisons).interval_of(self.values)
+        return None if interval is None else self._place(interval)
+
+    def chance_at(self, look: int) -> float:
+        """Return how likely the interval of a later look lies in a region, by the values so far.
+
+        The later mean, given these, is t-distributed about theirs, with variance s² (1/n - 1/N): the predictive distribution of
+        a normal sample without prior knowledge (S. Geisser, Predictive Inference (1993), 2.2). The interval's width is taken
+        from s, or from its lower limit if that makes a decision likelier.
+        """
+        from scipy import special
+
+        degrees = len(self.values) - 1
+        lower = math.sqrt(degrees / float(special.chdtri(degrees, 1 - DEVIATION_CONFIDENCE)))
+        deviation = stdev(self.values)
+        return max(self._chance(look, deviation * share) for share in (1.0, lower))
+
+    def count_fixed(self) -> int | None:
+        """Return of how many rounds, fixed beforehand, Student's interval would decide if they vary as these do."""
+        return count_needed(self.values, lambda interval: self._place(interval) is not None, LEAST_PAIRS, 2, self.comparisons)
+
+    def _place(self, interval: Interval) -> int | None:
+        wide = widen_logs(interval, self.slack)
+        return next((number for number, (low, high) in enumerate(self.regions) if low <= wide.low and wide.high <= high), None)
+
+    def _chance(self, look: int, deviation: float) -> float:
+        """Return the chance that the mean at a look leaves room for its interval of this `deviation` in one of the regions."""
+        from scipy import special
+
+        count, half_width = len(self.values), critical_values(self.comparisons)[look] * deviation / math.sqrt(look)
+        centre, scale = fmean(self.values), stdev(self.values) * math.sqrt(1 / count - 1 / look)
+        if scale == 0:
+            return float(self._place(Interval(centre - half_width, centre + half_width)) is not None)
+        rooms = [(low + half_width + self.slack[0], high - half_width - self.slack[1]) for low, high in self.regions]
+        ends = [
+            [float(special.stdtr(count - 1, (end - centre) / scale)) for end in room] for room in rooms if room[0] < room[1]
+        ]
+        return sum(above - below for below, above in ends)
+
+
+POWER = 0.90  # of the measurements find a difference that is there
+DIFFERENCES = (0.02, 0.05, 0.10)  # that one may want to find, as fractions
+_LIMIT = 0.80  # what is known of the noise: that it is below its upper limit of this confidence
+_MOST_ROUNDS = 1000
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How much the log ratios of pairs of runs vary inside experiments."""
+
+    deviation: float  # sample standard deviation about each experiment's own mean
+    degrees: int  # pairs less experiments
+
+    @property
+    def limit(self) -> float:
+        """Return the upper 80 % limit of the deviation, of normal noise.
+
+        s √(ν / χ²), χ² being the 20 % quantile at ν degrees of freedom. Source: NIST/SEMATECH e-Handbook of Statistical
+        Methods, 1.3.5.8 (confidence interval for the standard deviation), one-sided.
+        """
+        from scipy import special  # here, as below: who reads the workflow need not wait for it
+
+        return self.deviation * math.sqrt(self.degrees / float(special.chdtri(self.degrees, _LIMIT)))
+
+
+def pool_noise(experiments: Sequence[Sequence[float]]) -> Noise | None:
+    """Return the noise of the log ratios of each experiment's pairs; None where no experiment has two pairs."""
+    several = [logs for logs in experiments if len(logs) > 1]
+    degrees = sum(len(logs) - 1 for logs in several)
+    if not degrees:
+        return None
+    squares = sum((value - fmean(logs)) ** 2 for logs in several for value in logs)
+    return Noise(math.sqrt(squares / degrees), degrees)
+
+
+def find_power(rounds: int, difference: float, deviation: float, comparisons: int = 1) -> float:
+    """Return how often Student's interval of so many pairs shows that one variant takes `difference` (a fraction) longer.
+
+    Of a noncentral t with rounds - 1 degrees of freedom and √rounds · log(1 + difference) / deviation. Source: J. Cohen,
+    Statistical Power Analysis for the Behavioral Sciences, 2nd edition (1988), 2.3.5 (paired t test).
+    """
+    from scipy import special
+
+    degrees, shift = rounds - 1, math.sqrt(rounds) * math.log1p(difference) / deviation
+    edge = student_quantile(degrees, comparisons)
+    return 1 - float(special.nctdtr(degrees, shift, edge))
+
+
+def count_rounds(difference: float, deviation: float, comparisons: int = 1) -> int | None:
+    """Return the least even number of rounds, four or more, that finds a difference often enough; None beyond a thousand."""
+    from scipy import special
+
+    if deviation <= 0:
+        return LEAST_PAIRS
+    # The normal quantiles' number is never too large: from there up.
+    least = (special.ndtri(1 - (1 - CONFIDENCE) / comparisons / 2) + special.ndtri(POWER)) ** 2 * (
+        deviation / math.log1p(difference)
+    ) ** 2
+    if least > _MOST_ROUNDS:
+        return None
+    start = max(LEAST_PAIRS, math.floor(least) // 2 * 2)
+    counts = range(start, _MOST_ROUNDS + 1, 2)
+    return next((count for count in counts if find_power(count, difference, deviation, comparisons) >= POWER), None)

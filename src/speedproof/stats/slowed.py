@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from speedproof.results.objections import Objection, ObjectionKind
+from speedproof.results.comparison_rows import Objection, ObjectionKind
 from speedproof.results.observations import RunWithout, WarmUpObserved
 from speedproof.stats.warm_up_check import explains_gain, explains_loss, find_warm_up, read_typical_times
 

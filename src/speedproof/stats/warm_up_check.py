@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scipy.special import stdtrit
 
-from speedproof.results.objections import Objection
+from speedproof.results.comparison_rows import Objection
 from speedproof.results.observations import WarmUpObserved
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import Interval

@@ -4,12 +4,11 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import Share
-from speedproof.trace.events import bounds_of
+from speedproof.trace.events import Names, bounds_of, join_names, make_names, with_names
 from speedproof.trace.idle_gaps import UNEXPLAINED
 from speedproof.trace.intervals import Array, Intervals, difference, first_come, overlap, union
 from speedproof.trace.kernel_groups import COMMUNICATION, group_of, is_communication
 from speedproof.trace.loop import Loop
-from speedproof.trace.name_columns import Names, join_names, make_names, with_names
 
 NO_PHASE = "in no phase"
 EXPOSED = f"exposed {COMMUNICATION}"

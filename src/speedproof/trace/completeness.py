@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from speedproof.trace.events import Trace
+from speedproof.trace.events import Trace, with_names
 from speedproof.trace.intervals import Array, Intervals, holder
-from speedproof.trace.name_columns import with_names
 
 _LAUNCHES = re.compile(r"(cuda|cu)(Launch(Cooperative)?Kernel\w*|GraphLaunch\w*)")
 # What is launched while a CUDA graph is captured runs later, as the graph.

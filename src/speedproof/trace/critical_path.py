@@ -14,12 +14,11 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import ClockSkew, CriticalPath, PathClass
-from speedproof.trace.events import Trace, bounds_of, cover_events
+from speedproof.trace.events import Trace, bounds_of, cover_events, with_names
 from speedproof.trace.idle_gaps import loop_calls, waiting_calls
 from speedproof.trace.intervals import Array, Intervals, coverage, difference, intersection, union
 from speedproof.trace.kernel_groups import is_communication
 from speedproof.trace.loop import Loop
-from speedproof.trace.name_columns import with_names
 from speedproof.trace.roles import loads_data
 from speedproof.util.units import NS_PER_S
 

@@ -9,10 +9,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
-from speedproof.results.difference import DIFFERENCE_FILE, Difference, KernelTerm, Term
 from speedproof.results.files import write_sealed
 from speedproof.results.folder import MeasuredRun, Results, difference_folder
 from speedproof.results.summary import EpochPart, Summary, count_warm_up
+from speedproof.results.trace_results import DIFFERENCE_FILE, Difference, KernelTerm, Term
 from speedproof.trace.similarity import describe_unexplained, find_obstacle, list_doubts, match_process
 from speedproof.util.errors import RecordError
 from speedproof.util.units import NS_PER_S

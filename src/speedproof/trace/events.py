@@ -1,20 +1,50 @@
 """A trace's events as data frames: only the columns that the analysis needs, times in integer nanoseconds."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from speedproof.results.trace_tables import ADDED, TABLES, TraceInfo, read_table, read_trace_info, without_operators
 from speedproof.trace.intervals import Array, Intervals, union
-from speedproof.trace.name_columns import Names, join_names, rename
 from speedproof.util.errors import RecordError
+
+Names: TypeAlias = "pd.Categorical[str]"
+
+
+def make_names(codes: NDArray[np.integer], names: Iterable[str]) -> Names:
+    """Return the column whose row i is the name number `codes[i]`, missing where that is -1; names must differ."""
+    categories: pd.Index[str] = pd.Index([str(name) for name in names], dtype=str)
+    return pd.Categorical.from_codes(codes, categories)
+
+
+def join_names(columns: Sequence[Names]) -> Names:
+    """Return the columns below one another; a name that several have becomes one."""
+    known = {name: code for code, name in enumerate(dict.fromkeys(str(name) for c in columns for name in c.categories))}
+    codes = [np.array([*map(known.get, column.categories), -1], np.int32)[column.codes] for column in columns]
+    return make_names(np.concatenate(codes), known)
+
+
+def rename(events: pd.DataFrame, new_name: Callable[[str], str]) -> pd.DataFrame:
+    """Return the events under new names; different old names may get the same new one."""
+    names = events["name"].array
+    renamed = [new_name(str(name)) for name in names.categories]
+    codes, distinct = pd.factorize(np.array(renamed, object))
+    return events.assign(name=make_names(np.append(codes, -1)[names.codes], distinct))
+
+
+def with_names(events: pd.DataFrame, wanted: Callable[[str], object]) -> pd.DataFrame:
+    names = events["name"].array
+    return events[np.array([*map(bool, map(wanted, names.categories)), False])[names.codes]]
+
 
 _CALL_VERSION = re.compile(r"(_ptsz)?(_v\d+)?$")
 

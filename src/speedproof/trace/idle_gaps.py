@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from speedproof.trace.events import Trace, bounds_of, cover_events
+from speedproof.trace.events import Names, Trace, bounds_of, cover_events, join_names, make_names, rename, with_names
 from speedproof.trace.intervals import (
     Array,
     Intervals,
@@ -29,7 +29,6 @@ from speedproof.trace.intervals import (
     union,
 )
 from speedproof.trace.loop import Loop
-from speedproof.trace.name_columns import Names, join_names, make_names, rename, with_names
 from speedproof.trace.roles import loads_data
 
 COPYING = "copying"

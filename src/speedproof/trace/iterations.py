@@ -16,9 +16,8 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import Candidate, Found, IterationUnit
-from speedproof.trace.events import Trace, bounds_of
+from speedproof.trace.events import Trace, bounds_of, rename
 from speedproof.trace.intervals import Array, Intervals, holder, outermost
-from speedproof.trace.name_columns import rename
 from speedproof.trace.repetition import find_repetition
 from speedproof.trace.roles import EPOCH
 from speedproof.util.errors import RecordError

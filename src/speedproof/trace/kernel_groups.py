@@ -11,9 +11,8 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from speedproof.trace.events import cover_events
+from speedproof.trace.events import cover_events, with_names
 from speedproof.trace.intervals import Intervals, coverage, difference
-from speedproof.trace.name_columns import with_names
 from speedproof.util.units import NS_PER_S
 
 OTHER = "other"

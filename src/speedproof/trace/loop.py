@@ -14,10 +14,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from speedproof.trace.completeness import Recording, check_recording, enough_left
-from speedproof.trace.events import Trace, bounds_of, cover_events
+from speedproof.trace.events import Names, Trace, bounds_of, cover_events, join_names, make_names, rename, with_names
 from speedproof.trace.intervals import Array, Intervals, coverage, holder, outermost
 from speedproof.trace.iterations import Choice, Iterations, find_iterations, match_names, without_numbers
-from speedproof.trace.name_columns import Names, join_names, make_names, rename, with_names
 from speedproof.trace.roles import EPOCH, PHASES, TRAINING_PHASES, handles_samples, is_library, updates, validates
 from speedproof.util.errors import RecordError
 

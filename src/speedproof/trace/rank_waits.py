@@ -18,15 +18,14 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.files import write_sealed
-from speedproof.results.ranks import RANKS_FILE, Basis, RanksSummary, RankTimes, Wait
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, Found
+from speedproof.results.trace_results import RANKS_FILE, Basis, RanksSummary, RankTimes, Wait
 from speedproof.trace.attribution import attribute_activity
-from speedproof.trace.events import Trace, read_events
+from speedproof.trace.events import Trace, read_events, with_names
 from speedproof.trace.intervals import Intervals, holder
 from speedproof.trace.iterations import Choice
 from speedproof.trace.kernel_groups import is_communication, measure_communication
 from speedproof.trace.loop import Loop, find_loop
-from speedproof.trace.name_columns import with_names
 from speedproof.util.errors import RecordError
 from speedproof.util.progress_bar import SOON_S, report_progress
 from speedproof.util.units import NS_PER_S

@@ -9,7 +9,6 @@ import pandas as pd
 from pydantic import BaseModel
 
 from speedproof.results.files import write_sealed
-from speedproof.results.kernels import KERNELS_FILE, summarize_kernels
 from speedproof.results.run_record import write_csv
 from speedproof.results.summary import (
     SUMMARY_FILE,
@@ -25,18 +24,18 @@ from speedproof.results.summary import (
     Transform,
     count_warm_up,
 )
+from speedproof.results.trace_results import KERNELS_FILE, summarize_kernels
 from speedproof.trace.account import account_for
 from speedproof.trace.advice import give_advice
 from speedproof.trace.attribution import attribute_activity, explain_unattributed
 from speedproof.trace.counters import count_functions, summarize_memory, summarize_metrics
 from speedproof.trace.critical_path import find_critical_paths, measure_skew
-from speedproof.trace.events import Trace, bounds_of, cover_events, read_events
+from speedproof.trace.events import Trace, bounds_of, cover_events, read_events, with_names
 from speedproof.trace.idle_gaps import HOST, NO_RANGE, UNEXPLAINED, find_idle_gaps
 from speedproof.trace.intervals import Intervals, coverage, difference, holder, intersection, overlap, total
 from speedproof.trace.iterations import Choice
 from speedproof.trace.kernel_groups import is_communication, measure_communication, sum_kernels
 from speedproof.trace.loop import Loop, find_loop
-from speedproof.trace.name_columns import with_names
 from speedproof.trace.outliers import list_gaps, list_slowest
 from speedproof.trace.roles import loads_data
 from speedproof.util.units import NS_PER_S

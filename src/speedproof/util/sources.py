@@ -19,23 +19,19 @@ WORKFLOW_STEPS: dict[str, list[str]] = {
         "marks.py",
         "cluster/apptainer.py",
         "cluster/gpu_monitor.py",
-        "cluster/gpu_users.py",
         "cluster/isolation.py",
         "cluster/machine_load.py",
         "cluster/nodes.py",
         "cluster/torchrun.py",
         "stats/estimates.py",
-        "stats/futility.py",
-        "stats/gpu_samples.py",
         "stats/metrics.py",
         "stats/order_profit.py",
-        "stats/outcomes.py",
-        "stats/power.py",
         "stats/run_values.py",
         "stats/sequential.py",
+        "stats/stopping_rules.py",
     ],
     "analysis": ["trace"],
-    "comparison": ["stats", "trace/diff.py", "trace/similarity.py"],
+    "comparison": ["stats", "trace/diff.py", "trace/similarity.py", "profilers"],
     "report": ["report"],
 }
 
@@ -64,3 +60,10 @@ def _list_files(top: Path, names: Iterable[str]) -> list[Path]:
     for path in (path for name in names for path in top.glob(name)):
         found |= {path} if path.is_file() else {file for file in path.rglob("*") if file.suffix in SUFFIXES}
     return sorted(found)
+
+
+_PACKAGE = Path(__file__).parents[1]
+_IN_WHEEL = _PACKAGE / "shipped"
+
+# The folder of Snakefile, `workflow/` and `slurm/`.
+BASE = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parents[1]

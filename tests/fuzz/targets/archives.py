@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 from random import Random
 
-from speedproof.results.unpack import unpack
+from speedproof.results.download import unpack
 from tests.fuzz.calling import Outcome, attempt
 from tests.fuzz.mutation import Files, mutate_bytes
 

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speedproof.report.timeline.encoding import encode_numbers, encode_timeline
-from speedproof.report.timeline.lanes import LaneRow, Timeline, stack_events
+from speedproof.report.timeline.collect import LaneRow, Timeline, stack_events
+from speedproof.report.timeline.pftrace import encode_numbers, encode_timeline
 from tests.report.timeline.unpack import decode_timeline, list_events, read_numbers
 
 NAMES = ["", "epoch", "Ünïcode \u202e", "</script><b>", "k" * 400]

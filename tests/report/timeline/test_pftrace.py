@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
 
-from speedproof.report.timeline.collect import read_timeline
-from speedproof.report.timeline.lanes import LaneRow, Timeline, stack_events
+from speedproof.report.timeline.collect import LaneRow, Timeline, read_timeline, stack_events
 from speedproof.report.timeline.pftrace import write_perfetto
 from speedproof.util.errors import ConfigError
 from tests.report.timeline.unpack import list_events

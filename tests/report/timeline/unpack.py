@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 
-from speedproof.report.timeline.lanes import Lane, LaneRow, Timeline
+from speedproof.report.timeline.collect import Lane, LaneRow, Timeline
 
 
 def decode_timeline(data):

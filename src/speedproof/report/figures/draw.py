@@ -13,10 +13,9 @@ from matplotlib.ticker import NullFormatter
 from speedproof.report.figures import figure_data, style
 from speedproof.report.figures.ablation_figure import draw_ablation
 from speedproof.report.figures.epochs_figure import draw_epoch_times
-from speedproof.report.figures.figure_index import FIGURES_FILE, FigureEntry, FigureIndex
+from speedproof.report.figures.figure_data import FIGURES_FILE, FigureEntry, FigureIndex
 from speedproof.report.figures.phases_figure import draw_phases
-from speedproof.report.figures.timeline_figure import draw_timeline
-from speedproof.report.figures.tracks import Tracks
+from speedproof.report.figures.timeline_figure import Tracks, draw_timeline
 from speedproof.results.comparison import RooflinePoint
 from speedproof.results.files import write_json
 from speedproof.results.folder import MeasuredRun

@@ -3,12 +3,17 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
 
 from speedproof.results.asked import Asked
 from speedproof.results.comparison import Comparison
-from speedproof.results.difference import DIFFERENCE_FILE, Difference, read_difference
+from speedproof.results.files import read_record
 from speedproof.results.folder import MeasuredRun, Results, difference_folder, read_current_comparison, read_results
+from speedproof.results.names import FileName, ProfilerName
 from speedproof.results.summary import IterationUnit, Summary
+from speedproof.results.trace_results import DIFFERENCE_FILE, Difference, read_difference
 from speedproof.stats.main_ratios import Answer, find_answer
 from speedproof.stats.metrics import TRAINING_EPOCH
 
@@ -105,3 +110,31 @@ def lacks_gpu_traces(evidence: Evidence) -> str | None:
     if any(summary.has_gpu for _, summary in evidence.traces.values()):
         return None
     return lacks_traces(evidence) or "no GPU was used, so there is no GPU work to show"
+
+
+FIGURES_FILE = "figures.json"
+
+
+class FigureEntry(BaseModel):
+    """One figure: its files are `<name>.svg` and `<name>.png` beside the index, unless `missing` says why there are none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: FileName
+    title: str
+    missing: str | None
+    profilers: list[ProfilerName]  # what recorded the traces that it shows; empty: it shows none
+
+
+class FigureIndex(BaseModel):
+    """`figures.json`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    schema_version: Literal[1] = 1
+    figures: list[FigureEntry]
+
+
+def read_figure_index(folder: Path) -> FigureIndex:
+    """Read the index of a folder of figures."""
+    return read_record(folder / FIGURES_FILE, FigureIndex)

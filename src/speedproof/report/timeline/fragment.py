@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from speedproof.report.prose import make_environment
-from speedproof.report.timeline.collect import COPY, ITERATION, WAIT, read_timeline
-from speedproof.report.timeline.encoding import encode_timeline
-from speedproof.report.timeline.lanes import Timeline
+from speedproof.report.timeline.collect import COPY, ITERATION, WAIT, Timeline, read_timeline
+from speedproof.report.timeline.pftrace import encode_timeline
 from speedproof.results.summary import name_several
 from speedproof.trace.idle_gaps import CAUSES
 from speedproof.trace.iterations import Choice

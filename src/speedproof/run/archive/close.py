@@ -18,8 +18,8 @@ from speedproof.results.experiment import (
     Stopped,
 )
 from speedproof.results.files import read_record
-from speedproof.results.ranks import process_folders
 from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, LOG_FILE, Run, read_run
+from speedproof.results.trace_results import process_folders
 from speedproof.run.plan import plan_experiment
 from speedproof.run.resume import digest_tables, expected_fingerprint, finish_experiment, read_whole_run
 from speedproof.stats.comparability import differing_conditions

@@ -27,8 +27,8 @@ from speedproof.results.experiment import (
 )
 from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Mode, Run, read_epochs, read_run
 from speedproof.run.plan import plan_experiment
-from speedproof.stats.power import DIFFERENCES, Noise, count_rounds, pool_noise
 from speedproof.stats.run_values import training_epoch_s, warm_up_epochs
+from speedproof.stats.sequential import DIFFERENCES, Noise, count_rounds, pool_noise
 from speedproof.util.errors import RecordError
 from speedproof.util.numbers import format_count, format_value
 from speedproof.util.units import MIB

@@ -6,8 +6,7 @@ from speedproof.profilers.formats import find_profiler
 from speedproof.report.compose import compose_document, find_timeline_variants
 from speedproof.report.document import PAGE_FILE, Markup, Picture
 from speedproof.report.figures.draw import draw_figures
-from speedproof.report.figures.figure_data import Evidence
-from speedproof.report.figures.figure_index import FigureIndex
+from speedproof.report.figures.figure_data import Evidence, FigureIndex
 from speedproof.report.html import load_picture, render_html
 from speedproof.report.markdown import write_report
 from speedproof.report.timeline.fragment import render_timeline
@@ -21,12 +20,12 @@ from speedproof.results.folder import (
 )
 from speedproof.results.names import inside
 from speedproof.stats.compare import compare_experiments, write_comparison
+from speedproof.trace.attribution import measure_overhang
 from speedproof.trace.diff import compare_stages, write_differences
-from speedproof.trace.gpu_overhang import measure_overhang
 from speedproof.trace.rank_waits import summarize_ranks, write_ranks_summary
 from speedproof.trace.summarize import analyze_trace, write_summary
 from speedproof.util.progress_bar import SOON_S, report_progress
-from speedproof.util.shipped import BASE
+from speedproof.util.sources import BASE
 
 # Captions belong to the workflow, which shows them in Snakemake's own report, too.
 CAPTIONS_FOLDER = BASE / "workflow/report"

@@ -1,15 +1,23 @@
 """How often the same commands were proven here: who repeats a proof until it is confirmed finds more than there is."""
 
 import json
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
+from speedproof.config.base import Seed
 from speedproof.results.experiment import RUNS_FOLDER, read_experiment
-from speedproof.results.files import digest_of, write_text
+from speedproof.results.files import digest_of, read_record, write_json, write_text
 from speedproof.results.folder import list_experiments
-from speedproof.results.run_record import read_run
+from speedproof.results.run_record import PROGRAMS, read_run
+from speedproof.run.proof.left_files import DIGESTS
+from speedproof.util.errors import RecordError
+from speedproof.util.sources import digest_files
 
 ATTEMPTS_FILE = "attempts.jsonl"  # in a proof's folder, a line for each proof that ended in it
 
@@ -49,3 +57,30 @@ def _read_attempts(path: Path) -> Iterator[Attempt]:
             with suppress(ValueError, KeyError, TypeError):
                 found = json.loads(line)
                 yield Attempt(str(found["commands"]), str(found["began"]), found.get("number"))
+
+
+ORDER_FILE = "order.json"
+
+
+class _DrawnOrder(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    seed: Seed
+    measured: str  # digest of what decides what is measured
+
+
+def draw_order_seed(out: Path, decides: Sequence[Any]) -> int:
+    """Return the order's seed: that of an earlier call if commands and files are the same, else a new one, which is kept.
+
+    `decides` holds what decides what is measured besides the copy of the working folder in `out`.
+    """
+    measured = digest_of([*decides, digest_files(out / PROGRAMS, [DIGESTS])])
+    try:
+        kept = read_record(out / ORDER_FILE, _DrawnOrder)
+        if kept.measured == measured:
+            return kept.seed
+    except RecordError:
+        pass
+    drawn = _DrawnOrder(seed=secrets.randbelow(2**31), measured=measured)
+    write_json(out / ORDER_FILE, drawn)
+    return drawn.seed

@@ -18,19 +18,18 @@ from speedproof.results.folder import CONFIG_FILE, read_results
 from speedproof.run.archive.rebuild import rebuild_numbers, rebuild_report
 from speedproof.run.locks import holding_devices
 from speedproof.run.proof.find import RESULTS
-from speedproof.run.proof.progress import Progress
+from speedproof.run.proof.progress import Progress, Status
 from speedproof.run.proof.quiet import QuietRounds, QuietWait, wait_aloud
 from speedproof.run.proof.request import ProofRequest
-from speedproof.run.proof.status import Status
 from speedproof.run.proof.warm_up import WarmUp, warm_up
 from speedproof.run.proof.workspace import ProofSetup, write_for_others
 from speedproof.run.run_experiment import Job, digest_code, measure_experiment
 from speedproof.run.staleness import read_measured
+from speedproof.util.child_processes import Patience, StoppedError, answering_stops, raising_when_stopped
 from speedproof.util.environment import COMMIT_VARIABLE, SOURCES_VARIABLE, step_environment
 from speedproof.util.errors import ConfigError, TrainingError
 from speedproof.util.log_file import FileOfLog, LogFormatter, log
 from speedproof.util.progress_bar import without_progress
-from speedproof.util.signals import Patience, StoppedError, answering_stops, raising_when_stopped
 
 PROOF_LOG = "prove.log"
 ENDING = ("ending: the run that goes on is stopped; whole runs are kept", "still ending; once more kills what is left")

@@ -26,9 +26,9 @@ from speedproof.results.files import digest_of, write_text
 from speedproof.results.observations import Arrivals
 from speedproof.results.run_record import PROGRAMS
 from speedproof.run.archive.rebuild import rebuild_report
+from speedproof.run.caches import list_replaced
 from speedproof.run.locks import holding_folder
 from speedproof.run.printed_times import UNIT_TITLES
-from speedproof.run.private_folders import list_replaced
 from speedproof.run.program_variables import (
     deciding_variables,
     digest_variables,
@@ -36,21 +36,19 @@ from speedproof.run.program_variables import (
     list_unprofiled,
     note_changed,
 )
-from speedproof.run.proof.attempts import note_attempt
+from speedproof.run.proof.attempts import draw_order_seed, note_attempt
 from speedproof.run.proof.command_lookup import resolve_command
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.find import RESULTS, VERDICT_FILE, read_verdict
 from speedproof.run.proof.judging import describe_evaluation, tell_source
+from speedproof.run.proof.left_files import DIGESTS, Snapshot, take_snapshot
 from speedproof.run.proof.metric_needs import check_epochs, name_gpu_need
-from speedproof.run.proof.order_seed import draw_order_seed
-from speedproof.run.proof.progress import Progress
+from speedproof.run.proof.progress import Progress, Status
 from speedproof.run.proof.quality_questions import question_direction, question_units
 from speedproof.run.proof.quiet import describe_machine, wait_aloud
 from speedproof.run.proof.request import ProofRequest, describe_asked
 from speedproof.run.proof.rounds_check import check_rounds
 from speedproof.run.proof.snakemake import ProfileExecutor, find_profile
-from speedproof.run.proof.snapshot import DIGESTS, Snapshot, take_snapshot
-from speedproof.run.proof.status import Status
 from speedproof.run.proof.verdict import Verdict, choose_metric, judge, tabulate
 from speedproof.run.proof.warm_up import WarmUp
 from speedproof.run.proof.workspace import (
@@ -69,7 +67,7 @@ from speedproof.stats.metrics import METRICS
 from speedproof.util.errors import ConfigError, ProfilingError, SpeedproofError
 from speedproof.util.image_file import identify_image
 from speedproof.util.numbers import format_count, format_duration, format_value
-from speedproof.util.secrets import scrub_secrets
+from speedproof.util.scrub import scrub_secrets
 from speedproof.util.sources import digest_files
 
 Say = Callable[[str], None]

@@ -15,20 +15,19 @@ from types import FrameType
 
 import yaml
 
-from speedproof.cluster.job_failures import AGAIN
+from speedproof.cluster.slurm import AGAIN
 from speedproof.report.figures.figure_data import Evidence, read_evidence
 from speedproof.results.files import read_record, write_text
 from speedproof.run.proof.executor import ENDING, INTERRUPTED
 from speedproof.run.proof.find import RESULTS
-from speedproof.run.proof.progress import Progress, Records
+from speedproof.run.proof.progress import Progress, Records, Status
 from speedproof.run.proof.request import ProofRequest
-from speedproof.run.proof.status import Status
 from speedproof.run.proof.warm_up import REQUEST_FILE, WARMED_UP, WarmUp
 from speedproof.run.proof.workspace import ProofSetup, write_for_others
 from speedproof.util.environment import SAFE_PATH
 from speedproof.util.errors import ConfigError, SpeedproofError, TrainingError, advise_install
 from speedproof.util.guardian import PR_SET_PDEATHSIG, PRCTL
-from speedproof.util.shipped import BASE
+from speedproof.util.sources import BASE
 from speedproof.util.text import suggest
 from speedproof.util.yaml_input import read_yaml
 

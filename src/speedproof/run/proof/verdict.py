@@ -9,14 +9,14 @@ from speedproof.report.objection_phrases import describe_objection
 from speedproof.report.ratio_phrases import describe_more, write_proof_sentence
 from speedproof.report.scope import describe_attempt
 from speedproof.results.comparison import Comparison
+from speedproof.results.comparison_rows import ObjectionKind
 from speedproof.results.experiment import StopReason
-from speedproof.results.objections import ObjectionKind
 from speedproof.run.proof.request import ProofRequest, describe_asked
 from speedproof.stats.finding import RatioFinding, Reader
 from speedproof.stats.metrics import default_metric
 from speedproof.stats.proof_claim import Proof
 from speedproof.util.numbers import format_range, format_ratio, format_value
-from speedproof.util.secrets import scrub_secrets
+from speedproof.util.scrub import scrub_secrets
 
 # Of several commands the most sobering outcome counts.
 STATUS: dict[Proof, int] = {

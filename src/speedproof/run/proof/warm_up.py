@@ -25,20 +25,18 @@ from speedproof.results.observations import MOST_CHANGED, Arrivals, RunWithout, 
 from speedproof.results.run_record import TRACE_FOLDER
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS
 from speedproof.run.arrivals import judge_arrivals
-from speedproof.run.caches import compile_cache
+from speedproof.run.caches import compile_cache, is_private, keep_caches
 from speedproof.run.command_words import program_command
 from speedproof.run.epoch_reports import Marks
 from speedproof.run.noted_reads import noting_reads
 from speedproof.run.nsys_runs import traced_command
 from speedproof.run.outside_watch import FIRST_WALK_S, find_changes, shorten_home
-from speedproof.run.private_folders import is_private, keep_caches
 from speedproof.run.process import last_words, list_allowed, read_end
 from speedproof.run.program import describe_cut, describe_left
 from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
-from speedproof.run.proof.left_files import HiddenFiles, WarmUpFiles, find_left_files, list_briefly, read_access
+from speedproof.run.proof.left_files import HiddenFiles, LinkedFiles, WarmUpFiles, find_left_files, list_briefly, read_access
 from speedproof.run.proof.plausible_times import check_observed_growth, check_total
 from speedproof.run.proof.request import ProofRequest
-from speedproof.run.proof.spoilt_files import LinkedFiles
 from speedproof.run.quality_command import Judge, find_judge, measure_quality
 from speedproof.run.read_marks import read_marks
 from speedproof.run.read_progress import read_progress
@@ -47,10 +45,10 @@ from speedproof.run.tampering import Manifest
 from speedproof.run.watched_program import RunEnd, Task, Watched, list_own_places, watch_program
 from speedproof.run.working_folder import list_fixed, working_folder
 from speedproof.trace.summarize import analyze_trace
+from speedproof.util.child_processes import StoppedError
 from speedproof.util.errors import RecordError, SpeedproofError, TrainingError
 from speedproof.util.numbers import format_value
 from speedproof.util.scrub import profiled_environment
-from speedproof.util.signals import StoppedError
 
 # In a proof's folder: what is asked, for a warm-up by the workflow, and what that found.
 REQUEST_FILE, WARMED_UP = "request.json", Path("results/warm-up.json")

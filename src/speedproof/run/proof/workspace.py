@@ -24,11 +24,11 @@ from speedproof.results.observations import WarmUpObserved
 from speedproof.results.run_record import PROGRAMS
 from speedproof.run.program_variables import deciding_variables
 from speedproof.run.proof.find import RESULTS
+from speedproof.run.proof.left_files import DIGESTS, TREE, Snapshot
 from speedproof.run.proof.request import ProofRequest
-from speedproof.run.proof.snapshot import DIGESTS, TREE, Snapshot
 from speedproof.util.errors import ConfigError, SpeedproofError
 from speedproof.util.image_file import identify_image
-from speedproof.util.secrets import scrub_secrets
+from speedproof.util.scrub import scrub_secrets
 
 CONFIGURATION = "proof.json"
 CACHES = "caches"  # compile caches that the warm-up left, of each variant
