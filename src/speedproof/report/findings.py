@@ -12,7 +12,7 @@ from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.ratio_phrases import describe_interval, describe_undecided
 from speedproof.report.scope import name_found_place, name_place
-from speedproof.results.comparison import AblationWhole, Comparison, StoppedExperiment, Throttled
+from speedproof.results.comparison import AblationWhole, Comparison, Ratio, StoppedExperiment, Throttled
 from speedproof.results.comparison_rows import ClaimVerdict
 from speedproof.results.folder import Results
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, Summary
@@ -223,6 +223,17 @@ def _limit_comparisons(evidence: Evidence) -> Iterator[str]:
         pairs[variants] = max(ratio.pairs, pairs.get(variants, 0))
     if 1 in pairs.values():
         yield "A single pair of runs has no interval: repeat the measurement (measurement.rounds) before you quote a ratio."
+    yield from _limit_quality(comparison, ratios, proof)
+    if not proof and any(ratio.work is not None and ratio.work.outcome == "unknown" for ratio in ratios):
+        yield "Work unknown: not every variant reports how much its epochs compute, so equal work in them is not shown."
+    if (ratios or comparison.scaling) and not comparison.noise_floor:
+        how = "--control" if proof else "measurement.control"
+        yield f"How far a variant differs from itself was not measured; add a control ({how})."
+    if proof and 1 < max(pairs.values(), default=0) < LEAST_ROUNDS:
+        yield f"Whether a command profits from the other's run just before it is checked from {LEAST_ROUNDS} rounds on."
+
+
+def _limit_quality(comparison: Comparison, ratios: Sequence[Ratio], proof: bool) -> Iterator[str]:
     judged = [ratio.quality.outcome != "not judged" for ratio in ratios if ratio.quality is not None]
     if proof and comparison.quality.margin is None:
         yield "Quality was not compared; add --quality and --margin."
@@ -231,13 +242,6 @@ def _limit_comparisons(evidence: Evidence) -> Iterator[str]:
             f"Equal quality is judged {'not everywhere' if any(judged) else 'nowhere'}: a variant that has hardly learnt "
             "anything yet says nothing about what its speed costs in quality."
         )
-    if not proof and any(ratio.work is not None and ratio.work.outcome == "unknown" for ratio in ratios):
-        yield "Work unknown: not every variant reports how much its epochs compute, so equal work in them is not shown."
-    if (ratios or comparison.scaling) and not comparison.noise_floor:
-        how = "--control" if proof else "measurement.control"
-        yield f"How far a variant differs from itself was not measured; add a control ({how})."
-    if proof and 1 < max(pairs.values(), default=0) < LEAST_ROUNDS:
-        yield f"Whether a command profits from the other's run just before it is checked from {LEAST_ROUNDS} rounds on."
 
 
 def _describe_continued(comparison: Comparison) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from speedproof.results.experiment import (
     read_whole_experiment,
 )
 from speedproof.results.files import cure_of, read_json, read_record, reading_once, sha256_of
+from speedproof.results.hosts import group_by_host
 from speedproof.results.names import inside
 from speedproof.results.observations import Observations
 from speedproof.results.older_versions import convert_older_config
@@ -341,17 +341,7 @@ def tell_hosts_apart(runs: list[MeasuredRun]) -> list[MeasuredRun]:
     experiments: dict[str, list[Run]] = {}
     for run in runs:
         experiments.setdefault(run.experiment, []).append(run.run)
-    stays = [
-        Stay(
-            experiment=experiment,
-            started=min(run.started for run in own),
-            ended=max(run.ended for run in own),
-            gpu_uuids=frozenset().union(*(run.conditions.seen_gpus() for run in own)),
-            host=own[0].conditions.host,
-        )
-        for experiment, own in experiments.items()
-    ]
-    host_of = {experiment: group[0] for group in group_by_host(stays) for experiment in group}
+    host_of = {experiment: group[0] for group in group_by_host(experiments) for experiment in group}
     return [replace(run, host=host_of[run.experiment]) for run in runs]
 
 
@@ -423,38 +413,3 @@ def _check_one_quality(folder: Path, experiments: list[Experiment]) -> None:
                 f"{folder}: the quality of {experiment.experiment} is {' '.join(other)}, that of "
                 f"{experiments[0].experiment} is {' '.join(first)}; keep them in separate results"
             )
-
-
-@dataclass(frozen=True)
-class Stay:
-    """An experiment's stay on its machine."""
-
-    experiment: str
-    started: str  # of its first run, ISO 8601 in UTC
-    ended: str  # of its last run
-    gpu_uuids: frozenset[str]
-    host: str | None  # digest; None where the experiment does not say
-
-
-def group_by_host(stays: Sequence[Stay]) -> list[list[str]]:
-    """Return the names of experiments, in order, those that may have run on one host together.
-
-    They may where they saw the same GPU or tell the same host. Where one does not tell its host, and they ran at the same time,
-    nothing says that they did not share one.
-    """
-    groups = [[stay] for stay in stays]
-    for one, other in combinations(stays, 2):
-        if _may_share(one, other):
-            first, second = (next(group for group in groups if stay in group) for stay in (one, other))
-            if first is not second:
-                first += second
-                groups.remove(second)
-    return [[stay.experiment for stay in group] for group in groups]
-
-
-def _may_share(one: Stay, other: Stay) -> bool:
-    if one.gpu_uuids & other.gpu_uuids:
-        return True
-    if one.host is not None and other.host is not None:
-        return one.host == other.host
-    return one.started < other.ended and other.started < one.ended
