@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from speedproof.cli.exits import log, say, start_log
+from speedproof.cli.exits import say, start_log
 from speedproof.cli.options import ConfigFiles, LogFile, command
+from speedproof.util.log_file import log
 
 # Commands import what they need when they run: `--help` waits for nothing.
 

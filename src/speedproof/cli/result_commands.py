@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from speedproof.cli.exits import ProofCommand, ending_as_proof, log, print_error, print_nothing, say, start_log
+from speedproof.cli.exits import ProofCommand, ending_as_proof, print_error, print_nothing, say, start_log
 from speedproof.cli.options import ClaimsPath, ConfigFiles, FoundResults, LogFile, command
+from speedproof.util.log_file import log
 
 # Commands import what they need when they run: `--help` waits for nothing.
 

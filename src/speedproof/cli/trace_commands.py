@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from speedproof.cli.exits import log, say, start_log
+from speedproof.cli.exits import say, start_log
 from speedproof.cli.options import FoundResults, LogFile, command
 from speedproof.profilers.formats import describe_inputs
 from speedproof.util.errors import RecordError
+from speedproof.util.log_file import log
 
 if TYPE_CHECKING:
     from speedproof.report.timeline.fragment import TracedVariant

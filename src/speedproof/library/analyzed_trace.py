@@ -11,13 +11,8 @@ from speedproof.library.guest import as_guest
 from speedproof.library.html_table import write_html
 from speedproof.profilers.convert import trace_folder
 from speedproof.report.accounts import build_account
-from speedproof.report.terminal import (
-    Listing,
-    describe_epoch_change,
-    describe_epochs,
-    describe_main_cause,
-    list_difference,
-)
+from speedproof.report.trace_listings import Listing, list_difference
+from speedproof.report.trace_phrases import describe_epoch_change, describe_epochs, describe_main_cause
 from speedproof.results.summary import Epoch, IdleGap, Kernel, Phase, Summary
 from speedproof.results.trace_results import Difference, KernelTerm, Term
 from speedproof.trace.diff import analyze_pair, compare_summaries

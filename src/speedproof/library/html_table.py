@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from speedproof.report.terminal import Listing
+from speedproof.report.trace_listings import Listing
 from speedproof.util.text import printable
 
 

@@ -13,7 +13,7 @@ from speedproof.report.document import PAGE_FILE
 from speedproof.report.figures.figure_data import read_evidence
 from speedproof.report.headlines import describe_answer
 from speedproof.report.ratio_phrases import describe_main, describe_state, describe_sureness
-from speedproof.report.terminal import Listing
+from speedproof.report.trace_listings import Listing
 from speedproof.results.asked import read_asked
 from speedproof.results.comparison import Comparison, Measured, Ratio
 from speedproof.results.folder import read_current_comparison

@@ -15,9 +15,9 @@ from typing import Any
 from speedproof.config.evaluation import Evaluation
 from speedproof.config.job_resources import Resources
 from speedproof.config.load import read_completed_config, validate
-from speedproof.config.model import Config, Measurement
+from speedproof.config.model import WORKLOAD_FILE, Config, Measurement
 from speedproof.config.reading import Reading
-from speedproof.config.workload import WORKLOAD_FILE, Declared, Workload
+from speedproof.config.workload import Declared, Workload
 from speedproof.results.files import digest_of, sha256_of, write_text
 from speedproof.results.folder import CONFIG_FILE
 from speedproof.results.observations import WarmUpObserved
