@@ -31,7 +31,7 @@ NAMED = re.compile(r"^(\S+) does not have a deterministic implementation|because
 
 def write_config(folder: Path, options: argparse.Namespace) -> Path:
     """Write what lies over config.yaml, and return its path."""
-    library = {"extends": "turbo", "title": "Turbo, torch's kernels", "kernels": [], "launch": "operations"}
+    library = {"extends": "turbo", "title": "Turbo (ours) with torch's kernels", "kernels": [], "launch": "operations"}
     values: dict[str, Any] = {
         "data": {"source": "phantom", "folder": str(folder), "phantom": {"size": options.size}},
         "workload": {"validation_cases": VALIDATION_CASES[options.size]} | ({} if options.size != "tiny" else TINY),

@@ -70,7 +70,7 @@ def write_config(folder: Path, size: str, trains: bool) -> Path:
         "variants": {
             "fast": small,
             "turbo": small | plain,
-            "turbo_kept": {"extends": "turbo", "title": "Turbo, kept", "prepared_folder": str(folder / "prepared")},
+            "turbo_kept": {"extends": "turbo", "title": "Turbo (ours) on prepared volumes", "prepared_folder": str(folder / "prepared")},
         },
     }
     path = folder / "config.json"
