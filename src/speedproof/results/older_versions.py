@@ -224,7 +224,7 @@ def name_today(experiment: str) -> str:
 
 
 # What the first workload's configurations called its variants, and what they call them now.
-_RENAMED_TITLES = {
+RENAMED_TITLES = {
     "spleen": {
         "Regular (tutorial)": "MONAI regular tutorial",
         "Baseline (profiling)": "MONAI baseline script",
@@ -265,7 +265,7 @@ _RENAMED_TITLES = {
 
 def title_today(case: str, title: str) -> str:
     """Return a variant's title as today's configuration of `case` has it; any other title as it is."""
-    return _RENAMED_TITLES.get(case, {}).get(title, title)
+    return RENAMED_TITLES.get(case, {}).get(title, title)
 
 
 def convert_older(model: str, value: OlderValues) -> OlderValues:
