@@ -207,7 +207,8 @@ def test_every_claim_stands_in_the_report_once_measured_or_not(gpu_results):
 def test_the_noise_floor_stands_beside_the_ratios_and_in_a_sentence(gpu_results):
     text = report_of(gpu_results)
     assert (
-        "Noise floor: MONAI baseline script against itself, measured the same way, gives a training epoch ratio of 1.00×" in text
+        "Noise floor: MONAI baseline script against itself, measured the same way, gives a training epoch ratio of 1.00×"
+        in text
     )
     assert "| training epoch | MONAI baseline script / itself (noise floor) | 1.00× |" in text
     assert "its pairs differ by up to 1.0 %." in text
