@@ -447,9 +447,9 @@ def _keep_faster(
         said = f"{times.kernel_ms:.3f} ms against torch's {times.torch_ms:.3f} ms"
         if times.pays:
             continue
-        parts[name].own_because = f"torch's own is at least as fast: {said}"
+        parts[name].own_because = f"torch's own is no slower: {said}"
         report.replaced.remove(entry)
-        report.kept.append(Entry(name, entry.module, f"torch's own is at least as fast as {entry.note}"))
+        report.kept.append(Entry(name, entry.module, f"torch's own is no slower than {entry.note}"))
 
 
 def _keep_if_faster(
