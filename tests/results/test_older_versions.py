@@ -218,7 +218,7 @@ def titles_of(results, case, **titles):
 def test_runs_of_the_first_workload_have_the_titles_of_today(tmp_path):
     results = write_example(tmp_path, Example(modes=("timed",)))
     titles = titles_of(results, "spleen", baseline="Baseline (profiling, as in 2021)", fast="Turbo, prepared volumes")
-    assert titles == {"baseline": "MONAI baseline script of 2021", "fast": "Turbo (ours) on prepared volumes"}
+    assert titles == {"baseline": "MONAI 2021 baseline script", "fast": "Turbo (ours) on prepared volumes"}
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_a_title_of_a_user_or_of_another_workload_stays(tmp_path, case, title):
 def test_a_kept_record_is_read_with_the_titles_of_today():
     """The experiment's own titles, which a record keeps, are those of then, too."""
     record = EXPERIMENT.parents[2] / "2026-11-23-h200-baseline-2021"
-    assert read_results(record).variants == {"baseline_2021": "MONAI baseline script of 2021", "fast": "MONAI fast script"}
+    assert read_results(record).variants == {"baseline_2021": "MONAI 2021 baseline script", "fast": "MONAI fast script"}
 
 
 def test_a_title_is_renamed_to_one_of_a_shipped_configuration():

@@ -228,8 +228,8 @@ RENAMED_TITLES = {
     "spleen": {
         "Regular (tutorial)": "MONAI regular tutorial",
         "Baseline (profiling)": "MONAI baseline script",
-        "Baseline (profiling, as in 2021)": "MONAI baseline script of 2021",
-        "Baseline of 2021 (profiling)": "MONAI baseline script of 2021",
+        "Baseline (profiling, as in 2021)": "MONAI 2021 baseline script",
+        "Baseline of 2021 (profiling)": "MONAI 2021 baseline script",
         "Fast (profiling)": "MONAI fast script",
         "Fast, two GPUs": "MONAI fast script on two GPUs",
         "Fast (tutorial)": "MONAI fast tutorial",
