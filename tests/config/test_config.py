@@ -148,7 +148,7 @@ def test_a_network_needs_variants_that_it_can_halve(key):
     values = copy.deepcopy(VALUES)
     values["measurement"]["variants"] = ["turbo"]
     values["workload"][key] = [80, 80, 97]
-    with pytest.raises(ConfigError, match=rf"workload\.{key}: .*`turbo` halves each side 4 times; .*multiples of 16$"):
+    with pytest.raises(ConfigError, match=rf"workload\.{key}: .*`turbo` halves each size 4 times; .*multiples of 16$"):
         check_config(values)
     values["workload"][key] = [80, 88, 80]
     with pytest.raises(ConfigError, match=rf"workload\.{key}"):

@@ -20,7 +20,7 @@ from speedproof.stats.main_ratios import Answer, find_answer
 from tests.report.conftest import make_results
 from tests.report.example import CLAIMS, EPOCH_S, Example, write_example
 
-FAST, BASELINE = "Fast (profiling)", "Baseline (profiling)"
+FAST, BASELINE = "MONAI fast script", "MONAI baseline script"
 
 
 def compare(tmp_path, **settings):

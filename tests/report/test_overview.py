@@ -27,7 +27,7 @@ def test_a_record_is_a_row(records):
         "NVIDIA H200",
         "synthetic",
         "spleen",
-        "Baseline (profiling) 1.48 s, Fast (profiling) 1.08 s",
+        "MONAI baseline script 1.48 s, MONAI fast script 1.08 s",
         "4 inconclusive, 6 not comparable, 38 not measured",
         "[2026-11-21-h200](records/2026-11-21-h200/report.md)",
     ]

@@ -47,7 +47,7 @@ def fold_of(text, title):
 def test_the_first_sentence_is_the_verdict(gpu_results):
     lines = [line for line in report_of(gpu_results).splitlines() if line]
     assert lines[1:3] == [
-        "**Fast (profiling) trains an epoch 1.37× as fast as Baseline (profiling) on this machine.**",
+        "**MONAI fast script trains an epoch 1.37× as fast as MONAI baseline script on this machine.**",
         "`faster` `documented 1.7–2.3×, under the profiler: inconclusive` ",
     ]
     assert lines[4:10] == [
@@ -57,7 +57,7 @@ def test_the_first_sentence_is_the_verdict(gpu_results):
         "- **Machine**: NVIDIA H200, 2026-11-21.",
         "- **Data**: Synthetic: phantom-full.",
         "- **Quality**: Not judged: the slower variant's Dice is 0.310, not above 0.900: too short a training.",
-        "- **Why**: Fast (profiling) takes 0.424 s less an epoch under the profiler; 0.553 s of idle GPU (waiting for data) "
+        "- **Why**: MONAI fast script takes 0.424 s less an epoch under the profiler; 0.553 s of idle GPU (waiting for data) "
         "and 19.4 ms of sliding window kernels fall away.",
     ]
     assert "Of 48 documented numbers: 4 inconclusive, 6 not comparable, 38 not measured." in lines
@@ -125,7 +125,7 @@ def test_prepared_volumes_are_told_with_what_they_took(tmp_path):
         compare_experiments(write_example(tmp_path, Example(experiments=2, rounds=3, prepared=(filled,))), CLAIMS)
     )
     assert sentence.replace("\N{NO-BREAK SPACE}", " ") == (
-        "Fast (profiling) starts from prepared volumes: before an experiment's first run a process of its own "
+        "MONAI fast script starts from prepared volumes: before an experiment's first run a process of its own "
         "prepared them, and compiled the variant's own kernels where it has any, in 40.0 s for 41 volumes (experiment-1); "
         "5.00 s for 41 volumes, of which 41 were there already (experiment-2). "
         "That is outside all times of its runs, also outside those from the start of the process."
@@ -135,14 +135,14 @@ def test_prepared_volumes_are_told_with_what_they_took(tmp_path):
 def test_variants_that_cannot_be_told_apart_read_no_difference_shown(tmp_path):
     same = Example(experiments=1, rounds=4, epoch_s=(("baseline", 1.08), ("fast", 1.08)), gpu=False, profiler="kineto")
     text = report_of(make_results(tmp_path / "results", same))
-    assert "Training epoch: inconclusive: Fast (profiling) measured 1.0" in text
+    assert "Training epoch: inconclusive: MONAI fast script measured 1.0" in text
 
 
 def test_a_single_pair_shows_nothing(tmp_path):
     text = report_of(make_results(tmp_path / "results", Example(experiments=1, rounds=1, gpu=False, profiler="kineto")))
     assert "1 pair of runs on one machine; a verdict needs 4." in text
-    said = "measured 1.37× as fast as Baseline (profiling) on this machine, by the training epoch, under the profiler.**"
-    assert f"**No verdict yet: Fast (profiling) {said}" in text
+    said = "measured 1.37× as fast as MONAI baseline script on this machine, by the training epoch, under the profiler.**"
+    assert f"**No verdict yet: MONAI fast script {said}" in text
 
 
 def test_what_was_documented_of_a_variant_that_nothing_is_compared_with_stands_on_the_first_screen(tmp_path):
@@ -157,7 +157,7 @@ def test_what_was_documented_of_a_variant_that_nothing_is_compared_with_stands_o
     assert "`documented more than 90 %: not reproduced here, 4 conditions differ`" in four
     assert "more than 90 % on one V100 of a DGX-2; measured 74 %, 95 % interval 74–74 % (4 runs" in four
     assert "6–7 s" not in one + four  # not comparable on another GPU
-    assert "- **Why**: Fast (profiling) keeps its GPU busy 74 % of the time" in four
+    assert "- **Why**: MONAI fast script keeps its GPU busy 74 % of the time" in four
     assert "what is said of its trace is of experiment-1/01-fast-profiled, one of 4 profiled runs." in text
     assert "One experiment on one device" in text
     assert "rounds: 0, profiled: 4" in text
@@ -207,9 +207,10 @@ def test_every_claim_stands_in_the_report_once_measured_or_not(gpu_results):
 def test_the_noise_floor_stands_beside_the_ratios_and_in_a_sentence(gpu_results):
     text = report_of(gpu_results)
     assert (
-        "Noise floor: Baseline (profiling) against itself, measured the same way, gives a training epoch ratio of 1.00×" in text
+        "Noise floor: MONAI baseline script against itself, measured the same way, gives a training epoch ratio of 1.00×"
+        in text
     )
-    assert "| training epoch | Baseline (profiling) / itself (noise floor) | 1.00× |" in text
+    assert "| training epoch | MONAI baseline script / itself (noise floor) | 1.00× |" in text
     assert "its pairs differ by up to 1.0 %." in text
 
 
@@ -223,7 +224,7 @@ def test_where_runs_are_too_short_to_leave_out_their_warm_up_the_report_names_th
         (run / EPOCHS_FILE).write_text("".join(lines[:3]), encoding="utf-8")
     vouch_again(results)
     write_comparison(compare_experiments(results, CLAIMS), results)
-    assert f"- Fast (profiling): runs of fewer than 3 epochs, {said}" in report_of(results)
+    assert f"- MONAI fast script: runs of fewer than 3 epochs, {said}" in report_of(results)
 
 
 def test_without_a_control_the_report_says_so(cpu_results):
@@ -234,9 +235,9 @@ def test_the_ablation_has_a_row_a_step_and_its_whole(gpu_results):
     text = report_of(gpu_results)
     rows = [line for line in text.split("## The ablation")[1].splitlines() if line.startswith("| ")][2:]
     assert [row.split(" | ")[0].strip("| ") for row in rows[:3]] == [
-        "Baseline (profiling)",
+        "MONAI baseline script",
         "+ cache on the GPU",
-        "Fast (profiling)",
+        "MONAI fast script",
     ]
     assert "| cache ram → gpu | 1.30 s | 1.14× |" in rows[1]
     # 8 steps, each with 0.0225 s less of loading, in which the GPU is idle.
@@ -248,10 +249,10 @@ def test_a_withheld_step_is_called_so_in_its_row_and_a_withheld_whole_in_its_sen
     dice = (("baseline", 0.155), ("cached", 0.155), ("fast", 0.15))
     example = Example(modes=("timed",), ablation=("baseline", "cached", "fast"), dice_per_epoch=dice)
     ablation = report_of(make_results(tmp_path / "results", example)).split("## The ablation")[1]
-    row = next(line for line in ablation.splitlines() if line.startswith("| Fast (profiling) |"))
+    row = next(line for line in ablation.splitlines() if line.startswith("| MONAI fast script |"))
     withheld = "withheld: Dice 0.910 against 0.940, lower by more than the margin of 0.010"
     assert re.search(rf"\| 1\.2\d× \| 1\.1\d–1\.2\d×: {withheld} \|", row)
-    whole = "Baseline (profiling) / the last stage, in the ablation's own experiments"
+    whole = "MONAI baseline script / the last stage, in the ablation's own experiments"
     assert f"{whole}: 1.37×, {withheld} (95 % interval" in ablation
 
 
@@ -270,7 +271,7 @@ def test_an_experiment_of_profiled_runs_alone_is_no_second_sitting(tmp_path):
     text = report_of(results)
     assert "One experiment on one device" in text
     told = (
-        "Baseline (profiling), Fast (profiling): traces, and what is said of them, are of experiment-2, times of experiment-1"
+        "MONAI baseline script, MONAI fast script: traces, and what is said of them, are of experiment-2, times of experiment-1"
     )
     assert f"{told}." in text
     later = experiment.conditions.model_copy(update={"sources": "later"})
@@ -290,7 +291,7 @@ def test_a_withheld_speedup_is_called_so_in_the_first_sentence_and_in_its_row(tm
         experiments=1, rounds=4, gpu=False, modes=("timed",), dice_per_epoch=(("baseline", 0.155), ("fast", 0.15))
     )
     text = report_of(make_results(tmp_path / "results", example))
-    assert "a speedup of Fast (profiling) over Baseline (profiling) on one machine, CPU" in opening_of(text)
+    assert "a speedup of MONAI fast script over MONAI baseline script on one machine, CPU" in opening_of(text)
     assert ": withheld |" in text
     assert "| worse: Dice 0.907 against 0.938, lower by more than the margin of 0.010 |" in text
 
@@ -334,9 +335,9 @@ def test_every_row_that_uses_a_run_beside_another_experiment_says_so(tmp_path):
     plain = json.loads((results / COMPARISON_FILE).read_text(encoding="utf-8"))
     assert next(row.get("runs_beside") for row in plain["measured"] if row["variant"] == "baseline") is None
     text = report_of(results)
-    assert "Baseline (profiling) / Fast (profiling) (shared machine)" in text
+    assert "MONAI baseline script / MONAI fast script (shared machine)" in text
     assert "on one machine, NVIDIA H200, shared with another experiment" in opening_of(text)
-    assert "Baseline (profiling) (shared machine)" not in text
+    assert "MONAI baseline script (shared machine)" not in text
 
 
 def test_experiments_one_after_the_other_had_the_machine_for_themselves(gpu_results):
@@ -347,7 +348,7 @@ def test_the_way_to_a_dice_has_both_clocks(tmp_path):
     example = Example(experiments=1, rounds=3, gpu=False, modes=("timed",), quality=rule_with(targets=[0.2, 0.94]))
     text = report_of(make_results(tmp_path / "results", example))
     table = fold_of(text, "Way to a Dice")
-    assert "| 0.200 | Fast (profiling) | 3 of 3 | 4 epochs |" in table
+    assert "| 0.200 | MONAI fast script | 3 of 3 | 4 epochs |" in table
     assert "| 0.940 |" not in table
 
 
@@ -357,17 +358,17 @@ def test_a_dice_that_only_some_runs_reach_withholds_the_ratio_and_says_so_first(
     example = Example(experiments=1, rounds=3, modes=("timed",), dice_per_epoch=equal, quality=rule_with(targets=[0.3, 0.49]))
     text = report_of(make_results(tmp_path / "results", example))
     opening, table = opening_of(text), fold_of(text, "Way to a Dice")
-    reason = "only 2 of 3 runs of Baseline (profiling) and 2 of 3 runs of Fast (profiling) reached it"
-    variants = "Baseline (profiling) / Fast (profiling)"
+    reason = "only 2 of 3 runs of MONAI baseline script and 2 of 3 runs of MONAI fast script reached it"
+    variants = "MONAI baseline script / MONAI fast script"
     assert f"- Time to Dice from the start of the process (0.49): the ratio {variants} is withheld: {reason}.\n" in opening
-    assert "from the start of the process (0.3): no verdict yet: Fast" in opening
-    assert f"| 0.490 | Fast (profiling) | 2 of 3 | – | – | – | withheld: {reason} | withheld: {reason} |" in table
+    assert "from the start of the process (0.3): no verdict yet: MONAI fast script" in opening
+    assert f"| 0.490 | MONAI fast script | 2 of 3 | – | – | – | withheld: {reason} | withheld: {reason} |" in table
 
 
 def test_overheads_say_what_profiling_costs(gpu_results):
     text = report_of(gpu_results)
-    assert "| Baseline (profiling) | profiled | 1.05× |" in text
-    assert "| Fast (profiling) | documented | 1.30× |" in text
+    assert "| MONAI baseline script | profiled | 1.05× |" in text
+    assert "| MONAI fast script | documented | 1.30× |" in text
 
 
 def test_links_lead_to_files_from_wherever_the_report_lies(gpu_results, tmp_path):

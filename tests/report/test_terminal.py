@@ -125,7 +125,7 @@ def traces(tmp_path_factory):
 @pytest.mark.parametrize(
     ("command", "first"),
     [
-        ("verdict --metrics --from {pair}", "Fast (profiling) trains an epoch 2.05× as fast as Baseline of 2021 (profiling)."),
+        ("verdict --metrics --from {pair}", "MONAI fast script trains an epoch 2.05× as fast as MONAI 2021 baseline script"),
         ("analyze {before} --no-page --out {out}", "2 epochs; mean 10.0 ms; Test GPU busy 50 % of it, 50 % with kernels."),
         (
             "compare {before} {after} --no-page --out {out}",

@@ -210,4 +210,4 @@ def test_a_corrected_title_is_what_tables_and_a_record_show(results, tmp_path):
     write_record([results], CLAIMS, tmp_path / "record")
     for folder in (results, tmp_path / "record"):
         titles = read_results(folder).variants
-        assert titles == {"baseline": "Corrected $\\frac{$ \\x1b[2J", "fast": "Fast (profiling)"}
+        assert titles == {"baseline": "Corrected $\\frac{$ \\x1b[2J", "fast": "MONAI fast script"}

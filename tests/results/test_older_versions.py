@@ -14,11 +14,12 @@ from speedproof.results.evidence_archive import EVIDENCE_FILE
 from speedproof.results.experiment import Plan, read_experiment, read_whole_experiment
 from speedproof.results.files import read_json, read_record, read_text, write_json
 from speedproof.results.folder import read_results
-from speedproof.results.older_versions import convert_older
+from speedproof.results.older_versions import RENAMED_TITLES, convert_older
 from speedproof.results.run_record import EPOCH_COLUMNS, read_epochs, read_run, write_epochs
 from speedproof.stats.compare import compare_experiments
 from speedproof.util.errors import RecordError
-from tests.report.example import CLAIMS, RULE, Example, rule_with, vouch_again, write_example
+from speedproof_spleen.config import load_config
+from tests.report.example import CLAIMS, REPOSITORY, RULE, Example, rule_with, vouch_again, write_example
 
 EXPERIMENT = Path(__file__).parents[2] / "records/2026-11-22-h200-sides/blocks/block-1"
 RUN = EXPERIMENT / "runs/03-baseline-timed"
@@ -204,6 +205,42 @@ def test_a_verdict_of_version_4_is_named_by_the_comparison_or_the_claim(claim, o
     read = convert_older("Verdict", {"schema_version": 4, "claim": claim, "outcome": outcome, "candidates": candidates})
     assert ([one["outcome"] for one in read["candidates"]], read["outcome"]) == (now, now[-1])
     assert {one["quality"] for one in read["candidates"]} == {"not established"}
+
+
+def titles_of(results, case, **titles):
+    """Return the titles that are read of runs that hold others, given in `titles`."""
+    for path in results.rglob("run.json"):
+        run = json.loads(path.read_text())
+        write_json(path, run | {"case": case, "techniques": run["techniques"] | {"title": titles[run["variant"]]}})
+    return read_results(vouch_again(results)).variants
+
+
+def test_runs_of_the_first_workload_have_the_titles_of_today(tmp_path):
+    results = write_example(tmp_path, Example(modes=("timed",)))
+    titles = titles_of(results, "spleen", baseline="Baseline (profiling, as in 2021)", fast="Turbo, prepared volumes")
+    assert titles == {"baseline": "MONAI 2021 baseline script", "fast": "Turbo (ours) on prepared volumes"}
+
+
+@pytest.mark.parametrize(
+    ("case", "title"), [("spleen", "Turbo, as of May"), ("brain_tumour", "Turbo"), ("mine/spleen", "Fast (profiling)")]
+)
+def test_a_title_of_a_user_or_of_another_workload_stays(tmp_path, case, title):
+    results = write_example(tmp_path, Example(modes=("timed",)))
+    assert titles_of(results, case, baseline="Baseline", fast=title) == {"baseline": "Baseline", "fast": title}
+
+
+def test_a_kept_record_is_read_with_the_titles_of_today():
+    """The experiment's own titles, which a record keeps, are those of then, too."""
+    record = EXPERIMENT.parents[2] / "2026-11-23-h200-baseline-2021"
+    assert read_results(record).variants == {"baseline_2021": "MONAI 2021 baseline script", "fast": "MONAI fast script"}
+
+
+def test_a_title_is_renamed_to_one_of_a_shipped_configuration():
+    base = REPOSITORY / "config.yaml"
+    overlays = [[], *([path] for path in (REPOSITORY / "workflow/config").glob("*.yaml"))]
+    shipped = {variant.title for overlay in overlays for variant in load_config(base, *overlay).variants.values()}
+    renamed = RENAMED_TITLES["spleen"]
+    assert (set(renamed.values()) - shipped, set(renamed) & shipped) == (set(), set())
 
 
 def test_experiments_of_before_are_not_mixed_with_new_ones(tmp_path):

@@ -92,7 +92,7 @@ def test_traces_may_be_left_out_but_no_timed_run(tmp_path):
     assert "it leaves out 1 profiled runs" in (tmp_path / "record" / "report.md").read_text()
     assert kept.untraced == ["+ cache on the GPU"]
     write_record([tmp_path / "record"], CLAIMS, tmp_path / "smaller", ["fast"])
-    assert read_results(tmp_path / "smaller").untraced == ["+ cache on the GPU", "Fast (profiling)"]
+    assert read_results(tmp_path / "smaller").untraced == ["+ cache on the GPU", "MONAI fast script"]
     with pytest.raises(RecordError, match=r"^nothing: no profiled run of it is there to be left out; profiled are: baseline, "):
         write_record([results], CLAIMS, tmp_path / "other", ["nothing"])
     alone = write_example(tmp_path / "alone", replace(CPU_EXAMPLE, modes=("profiled",)))
@@ -106,7 +106,7 @@ def test_variants_without_their_traces_are_named_however_many_rounds_were_planne
     write_record([results], CLAIMS, tmp_path / "record", ["fast"])
     kept = read_results(tmp_path / "record")
     assert [experiment.left_out for experiment in kept.experiments] == [["fast-profiled-01"]]
-    assert kept.untraced == ["Fast (profiling)"]
+    assert kept.untraced == ["MONAI fast script"]
 
 
 def test_a_record_holds_evidence_numbers_and_words_alone(tmp_path):

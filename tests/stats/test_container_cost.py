@@ -63,7 +63,7 @@ def test_the_report_says_what_the_container_costs_and_which_experiment_ran_in_it
     write_comparison(compare_experiments(results, CLAIMS), results)
     write_report(results, tmp_path / "report.md")
     report = (tmp_path / "report.md").read_text()
-    assert "Inside the container a training epoch of Baseline (profiling) takes 1.02× as long as outside" in report
+    assert "Inside the container a training epoch of MONAI baseline script takes 1.02× as long as outside" in report
     assert "none: not in a container (experiment-1, experiment-3); sha256:0 (experiment-2, experiment-4)" in report
     assert "<b>What the container costs</b>" in report
 
@@ -80,4 +80,4 @@ def test_a_report_that_compares_nothing_else_answers_by_the_container(tmp_path, 
     comparison.ratios.clear()
     comparison.claims.clear()
     said = describe_answer(find_answer(comparison))[0]
-    assert said == f"{opening}Baseline (profiling) takes 1.02× as long inside the container as outside on this machine."
+    assert said == f"{opening}MONAI baseline script takes 1.02× as long inside the container as outside on this machine."

@@ -226,8 +226,8 @@ def test_what_blocks_the_ratio_of_one_experiment_blocks_the_merged_one(folders, 
         ("left processes", True)
     }
     printed = " ".join(run_merge(folders[:machines]).split())
-    assert printed.count("Inconclusive: Fast (profiling) left 1 process running when it ended") == 1
-    assert plain["ratios"][0]["doubts"][0].startswith("Fast (profiling) left 1 process")
+    assert printed.count("Inconclusive: MONAI fast script left 1 process running when it ended") == 1
+    assert plain["ratios"][0]["doubts"][0].startswith("MONAI fast script left 1 process")
 
 
 def test_an_experiment_that_is_given_twice_counts_once(folders, tmp_path):

@@ -252,7 +252,7 @@ def test_adding_a_metric_touches_one_place(tmp_path, monkeypatch, better):
     ratio = next(row for row in comparison.ratios if row.metric == "final_loss")
     assert (ratio.reference, ratio.candidate) == (("baseline", "fast") if better == "lower" else ("fast", "baseline"))
     assert [claim.verdict for claim in comparison.claims] == ["reproduced"]
-    row = ["final loss", "Fast (profiling)", "3.00\N{NO-BREAK SPACE}nats", "3.00–3.00\N{NO-BREAK SPACE}nats", "6"]
+    row = ["final loss", "MONAI fast script", "3.00\N{NO-BREAK SPACE}nats", "3.00–3.00\N{NO-BREAK SPACE}nats", "6"]
     assert [cells[:5] for cells in list_further(comparison) if cells[0] == "final loss"][1] == row
     assert not any("final loss" in cells for cells in [*list_levels(comparison), *list_ratios(comparison)])
     compose_figures(results)

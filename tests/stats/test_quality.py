@@ -93,7 +93,7 @@ def test_where_the_reference_is_faster_and_learns_less_the_speedup_withheld_is_i
     assert find_ratio(comparison).withheld
     (sentence,) = (text for text in describe_speedups(comparison) if text.startswith("training epoch:"))
     where = "on one machine, NVIDIA H200"
-    said = f"a speedup of Baseline (profiling) over Fast (profiling) {where} is withheld: Dice 0.910 against 0.940"
+    said = f"a speedup of MONAI baseline script over MONAI fast script {where} is withheld: Dice 0.910 against 0.940"
     assert said in sentence.replace("\N{NO-BREAK SPACE}", " ")
 
 
@@ -104,7 +104,7 @@ def test_a_speedup_that_was_not_shown_is_not_withheld(tmp_path):
     assert ratio.outcome == "equivalent"
     assert ratio.worse and not ratio.withheld and not ratio.claimed
     (sentence,) = (text for text in describe_speedups(comparison) if text.startswith("training epoch:"))
-    assert "Fast (profiling) is as fast as Baseline (profiling)" in sentence and "within 2.0" in sentence
+    assert "MONAI fast script is as fast as MONAI baseline script" in sentence and "within 2.0" in sentence
     assert "lower by more than the margin" in sentence
 
 
@@ -137,7 +137,7 @@ def test_the_way_to_a_dice_is_measured_for_every_target_in_reach(tmp_path):
     assert reached[("fast", 0.97)] == (2, 3)
     assert reached[("baseline", 0.97)] == (0, 3)
     assert [(row.target, row.reason) for row in comparison.unreached] == [
-        (0.97, "only 0 of 3 runs of Baseline (profiling) and 2 of 3 runs of Fast (profiling) reached it")
+        (0.97, "only 0 of 3 runs of MONAI baseline script and 2 of 3 runs of MONAI fast script reached it")
     ]
     assert find_ratio(comparison, "epochs_to_quality", 0.6).centre == 1
     # From the start of the process: 29 s + 1 s + 4 × 1.48 s + 2 × 0.22 s against 28 s + 1 s + 4 × 1.08 s + 2 × 0.18 s.
@@ -329,14 +329,14 @@ def test_a_variant_that_diverged_is_not_shown_to_be_no_worse(tmp_path):
     comparison = compare(tmp_path, GOOD[1], outcome="not_a_number", modes=("timed",))
     check = find_ratio(comparison).quality
     assert check.outcome == "not established"
-    assert check.reason.endswith(", of the runs that did not diverge, as 1 run of Fast (profiling) did")
+    assert check.reason.endswith(", of the runs that did not diverge, as 1 run of MONAI fast script did")
     target = min(RULE.targets)  # which each run passed, that one too before it diverged
     reached = {row.variant: (row.reached, row.runs) for row in comparison.reached if row.target == target}
     assert reached == {"baseline": (6, 6), "fast": (5, 6)}
     assert not any(row.target and "fast" in (row.candidate, row.reference) for row in comparison.ratios)
     assert not any(row.target and row.variant == "fast" for row in comparison.measured)
     assert {row.reason for row in comparison.unreached if row.target == target} == {
-        "only 5 of 6 runs of Fast (profiling) reached it"
+        "only 5 of 6 runs of MONAI fast script reached it"
     }
 
 

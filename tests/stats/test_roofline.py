@@ -45,7 +45,7 @@ def test_the_report_shows_the_bound(counted, tmp_path):
     write_comparison(compare_experiments(counted, CLAIMS), counted)
     write_report(counted, tmp_path / "report.md")
     report = (tmp_path / "report.md").read_text()
-    assert "| Baseline (profiling) | 74.00 TFLOP | 1480.0 GB | 0.148 s | 0.370 s | 1.48 s | 25 % |" in report.replace(
+    assert "| MONAI baseline script | 74.00 TFLOP | 1480.0 GB | 0.148 s | 0.370 s | 1.48 s | 25 % |" in report.replace(
         "\xa0", " "
     )
     assert "roofline" in compose_figures(counted)

@@ -144,10 +144,10 @@ class ProofResult:
         """Return a row for each variant and metric, in the metric's `unit`, with the ratio to the first variant.
 
         >>> frame = speedproof.load("records/2026-11-25-h200-turbo-epoch").to_frame()
-        >>> frame.query("metric == 'training_epoch_s'")[["variant", "unit", "centre"]].round(4)
-                    variant unit  centre
-        0  Fast (profiling)    s  1.1886
-        1             Turbo    s  0.0377
+        >>> frame.query("metric == 'training_epoch_s'")[["unit", "centre"]].round(4)
+          unit  centre
+        0    s  1.1886
+        1    s  0.0377
         """
         with as_guest():
             return tabulate_levels(self._comparison, mode)
@@ -192,7 +192,7 @@ def load(folder: str | Path) -> ProofResult:
     """Return what was found in a folder: that of a proof (`results/proof`), any results folder, or a record.
 
     >>> print(speedproof.load("records/2026-11-25-h200-turbo-epoch").sentence)  # doctest: +ELLIPSIS
-    Turbo trains an epoch 31.5× as fast as Fast (profiling)... 95 % interval 31.1–32.0×, ...
+    Turbo (ours) trains an epoch 31.5× as fast as ... 95 % interval 31.1–32.0×, ...
 
     Raises:
         SpeedproofError: there are no results, they are damaged, or they changed since they were compared

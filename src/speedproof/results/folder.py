@@ -29,7 +29,7 @@ from speedproof.results.files import cure_of, read_json, read_record, reading_on
 from speedproof.results.hosts import group_by_host
 from speedproof.results.names import inside
 from speedproof.results.observations import Observations
-from speedproof.results.older_versions import convert_older_config
+from speedproof.results.older_versions import convert_older_config, title_today
 from speedproof.results.quality import Quality
 from speedproof.results.run_record import (
     EPOCHS_FILE,
@@ -371,14 +371,14 @@ def _read_run(
         path = folder / EPOCHS_FILE
         raise RecordError(f"{path}: {len(epochs)} epochs of a run that completed {run.epochs}; {cure_of(path)}")
     check_run_qualities(folder, experiment.quality, run, epochs)
-    title = printable(titles.get(run.variant, str(run.techniques.get(TITLE, run.variant))))
+    title = titles.get(run.variant, str(run.techniques.get(TITLE, run.variant)))
     return MeasuredRun(
         results=results,
         experiment=experiment.experiment,
         experiment_folder=place.relative_to(results),
         name=name,
         run=run,
-        title=title,
+        title=printable(title_today(run.case, title)),
         epochs=epochs,
         quality=experiment.quality,
         summary=summary,

@@ -134,8 +134,8 @@ def test_a_trace_or_what_was_made_of_it_is_opened_from_the_command_line(opened, 
 def test_results_are_opened_with_the_two_variants_of_their_page(opened, gpu_results):
     tracks = [packet.track_descriptor for packet in Trace.FromString(opened("--from", gpu_results)).packet]
     assert [track.name for track in tracks if track.uuid and not track.parent_uuid] == [
-        "Baseline (profiling)",
-        "Fast (profiling)",
+        "MONAI baseline script",
+        "MONAI fast script",
     ]
 
 

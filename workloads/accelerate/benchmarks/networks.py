@@ -1,8 +1,8 @@
 """What `accelerate` gives ten common networks: a training step against AMP with channels last and torch.compile.
 
-`python networks.py --out FOLDER [--seconds 220] [NAME …]` runs each network in a process of its own. All prepare at the same
-time (imports, compilers, a check of results and gradients), then one after another has the GPU to itself and is timed. What is
-found stands in FOLDER/networks.json and networks.txt, written anew after each network.
+`python networks.py --out FOLDER [--seconds 220] [NAME …]` runs each network in a process of its own. All processes prepare at
+the same time (imports, compilers, a check of results and gradients). Then each in turn has the GPU to itself and is timed. The
+results are in FOLDER/networks.json and networks.txt, which are rewritten after each network.
 """
 
 import argparse
@@ -31,7 +31,7 @@ class Setting:
 
     title: str
     make: Callable[[], nn.Module]
-    shape: tuple[int, ...]  # items, channels, sides
+    shape: tuple[int, ...]  # items, channels, sizes
     small: tuple[int, ...]  # of the check against fp32
     classes: int
     source: str

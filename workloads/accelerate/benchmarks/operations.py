@@ -88,9 +88,9 @@ def list_group_norm() -> Iterator[Case]:
         return _case_of(title, own, lambda: parts.NormActivation(one, act), shape, kind)
 
     for kind in (HALF, torch.bfloat16, torch.float32):
-        yield norm("group norm, ReLU, odd sides", nn.GroupNorm(8, 16), nn.ReLU(), 2, 16, 33, 17, 21, kind=kind)
+        yield norm("group norm, ReLU, odd sizes", nn.GroupNorm(8, 16), nn.ReLU(), 2, 16, 33, 17, 21, kind=kind)
         instance = nn.InstanceNorm3d(20, affine=True)
-        yield norm("instance norm, leaky ReLU, odd sides", instance, nn.LeakyReLU(), 2, 20, 9, 17, 21, kind=kind)
+        yield norm("instance norm, leaky ReLU, odd sizes", instance, nn.LeakyReLU(), 2, 20, 9, 17, 21, kind=kind)
         yield norm("batch norm, PReLU, images", nn.BatchNorm2d(24), nn.PReLU(), 3, 24, 65, 33, kind=kind)
     for channels, sides in ((16, (224, 224, 144)), (32, (112, 112, 72)), (128, (28, 28, 18))):
         yield norm("group norm, ReLU", nn.GroupNorm(8, channels), nn.ReLU(), 1, channels, *sides)
@@ -215,7 +215,7 @@ def list_dice_focal_loss() -> Iterator[Case]:
 
 
 def list_normalize_intensity() -> Iterator[Case]:
-    """Yield a crop, flipped, normalized by channel where it is not 0, scaled and shifted."""
+    """Yield a crop, flipped, normalized by channel over its nonzero voxels, scaled and shifted."""
     compute = parts.load("normalize_intensity").normalize_crop
     place, flipped = (slice(4, 228), slice(8, 232), slice(2, 146)), (1, 3)
 

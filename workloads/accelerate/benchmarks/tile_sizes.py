@@ -178,7 +178,7 @@ def measure_apart(found: list[Tensor], expected: list[Tensor]) -> float:
 
 
 def compile_side_by_side(candidates: list[Candidate]) -> None:
-    """Compile all kernels in threads. What cannot be compiled fails again where it is timed."""
+    """Compile all kernels in threads. A kernel that does not compile fails again when it is timed."""
 
     def note(one: Candidate) -> None:
         try:

@@ -37,9 +37,9 @@ def collect_from(
 ) -> list[Share]:
     """Run a backward pass and return this rank's shares of the mean gradients, one for each precision.
 
-    With an `overlap`, `send` is called within the pass with those of the leaves whose gradients come first, as soon as these
-    make up this part of the bytes. The others' are returned in one share then, of the highest precision among them: where they
-    are few, a second collective takes longer than more bytes. All ranks' passes go in one order, so they send the same.
+    With an `overlap`, `send` is called during the pass, as soon as the gradients that are ready make up this part of the bytes.
+    The rest is then returned as one share, in the highest precision among them: for few gradients, a second collective takes
+    longer than the additional bytes. All ranks' passes run in the same order, so they send the same gradients.
     """
     early: list[Tensor] = []
     awaited = overlap * sum(leaf.nbytes for leaf in leaves)

@@ -1,7 +1,6 @@
-"""Half-precision copies of a network's weights, with which it computes; gradients are theirs, the weights stay as they are.
+"""Half-precision copies of a network's weights. The network computes with the copies, and they receive the gradients.
 
-Autocast makes such copies anew in each forward pass, and of their gradients single-precision ones in each backward pass, a
-kernel each.
+Autocast makes such copies in every forward pass and single-precision gradients in every backward pass, with one kernel each.
 """
 
 from dataclasses import dataclass
@@ -39,6 +38,6 @@ class WeightCopies:
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Copy all weights anew: they were set."""
+        """Copy all weights again after they were set."""
         for pair in self.pair_weights():
             pair.leaf.copy_(pair.weight)

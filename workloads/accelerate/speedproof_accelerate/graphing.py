@@ -7,18 +7,19 @@ from speedproof_accelerate.measuring import keeping_buffers
 
 
 def graph_training(network: nn.Module, example: Tensor, precision: torch.dtype | None) -> None:
-    """Record what the network does with batches of the example's shape in training; from then on it is launched as a whole.
+    """Record what the network does in training with batches of the example's shape, and launch it as a whole from then on.
 
-    In training it takes no batches of other shapes then; in evaluation, any. Weights and buffers stay where they are: load a
-    state into them, and let the optimizer write them in place, as torch's do. Buffers are afterwards what they were.
+    In training, the network then accepts batches of this shape only; in evaluation, of any shape. Weights and buffers keep
+    their addresses: load states into them, and use an optimizer that updates in place, as torch's do. Recording leaves
+    buffers unchanged.
 
     Args:
-        network: in training, without hooks, on a GPU.
+        network: in training mode, without hooks, on a GPU.
         example: shape (items, channels, …); its values do not matter.
-        precision: that of the autocast in which it trains; None: none.
+        precision: of the autocast in which it trains. Default: no autocast.
 
     Raises:
-        ValueError: the network is not in training, or the example not on a GPU.
+        ValueError: the network is not in training mode, or the example is not on a GPU.
     """
     if not network.training:
         raise ValueError("graphs are recorded of a network in training; call its train() first")

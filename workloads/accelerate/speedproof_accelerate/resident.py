@@ -46,16 +46,16 @@ class Crops:
 def place_patches(volumes: Buffers, chosen: Tensor, chances: Tensor, sides: Sides) -> Tensor:
     """Return the lowest corner of a patch in each chosen volume, shape (patches, 3).
 
-    As RandCropByPosNegLabeld with `pos=1, neg=1, image_threshold=0` places them: the centre is, at even odds, any voxel of the
-    foreground, or any of the background whose intensity is above 0; where a patch would stand out of the volume it is moved
-    inside. A volume that lacks one of the two is centred on the other.
+    Patches are placed as by RandCropByPosNegLabeld with `pos=1, neg=1, image_threshold=0`: the centre is, at even odds, any
+    voxel of the foreground, or any of the background whose intensity is above 0. A patch that would exceed the volume is moved
+    inside. If a volume lacks one of the two, its patches are centred on the other.
 
     Args:
-        volumes: what patches are taken out of.
-        chosen: of each patch the number of its volume, shape (patches,).
-        chances: random numbers from 0 to 1, shape (2, patches): for foreground or background, and for the voxel. In double
-            precision, or the last of many candidates would never be drawn.
-        sides: of a patch.
+        volumes: from which patches are taken.
+        chosen: the number of each patch's volume, shape (patches,).
+        chances: random numbers from 0 to 1, shape (2, patches): for foreground or background, and for the voxel. They need
+            double precision: otherwise the last of many candidates would never be drawn.
+        sides: the size of a patch.
     """
     kinds = (chances[0] >= 0.5).long()
     kinds = torch.where(volumes.counts[kinds, chosen] == 0, 1 - kinds, kinds)

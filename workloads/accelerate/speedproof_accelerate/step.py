@@ -97,10 +97,10 @@ class _Recording:
 
 
 class GraphedStep(Step):
-    """A step whose parts are recorded once, and then launched as a whole each: the processor has hardly anything to do.
+    """A step whose parts are recorded once and then each launched as a whole, which leaves the CPU little to do.
 
-    The first steps of each shape of batches are done one operation after another. A recording does nothing by itself, so no
-    step is done twice. Everything the recorded parts touch stays where it is: weights, the optimizer's state, gradients.
+    The first steps with each shape of batches run operation by operation. Recording executes nothing, so no step runs twice.
+    Everything that the recorded parts touch keeps its address: weights, the optimizer's state, gradients.
     """
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
-"""`run_published.py script|notebook DATA`: runs a published program as it is, but for how long and on which data.
+"""`run_published.py script|notebook DATA`: run a published program as it is, except for its duration and its data.
 
-Of the notebook the cells up to its training loop run, without those that draw. It is told that nothing is to be downloaded, how
-many epochs are wanted and not to validate; the script has options for this. Both get speedproof's seed.
+The notebook runs up to its training loop, without the cells that draw. It is changed to download nothing, to train the wanted
+number of epochs and not to validate; the script has options for this. Both get speedproof's seed.
 """
 
 import json
@@ -46,7 +46,7 @@ def main(kind: str, data: str) -> None:
 
 
 def list_cells(notebook: Path, epochs: int, seed: int) -> list[str]:
-    """Return the cells that train, told how long and on what; raise ValueError where one of these is not said in them."""
+    """Return the cells that train, with these epochs and data; raise ValueError if the cells do not set one of them."""
     cells = [
         "".join(cell["source"]) for cell in json.loads(notebook.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"
     ]

@@ -8,7 +8,7 @@ import numpy as np
 from nibabel.orientations import io_orientation
 
 VALIDATION_SHARE = 0.2
-HALVED = 8  # by which the three halvings of the network let a crop's sides be divided
+HALVED = 8  # a crop's sizes are multiples of it, as the network halves them three times
 
 Case = dict[str, str]  # image, label: paths
 

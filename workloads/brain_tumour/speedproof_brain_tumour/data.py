@@ -1,4 +1,4 @@
-"""The first step of the workflow: volumes that are there, whole and sound, and the `dataset.json` that says so."""
+"""The first step of the workflow: check that all volumes are whole and sound, and write `dataset.json`."""
 
 import os
 from collections import Counter
@@ -97,7 +97,7 @@ def _inspect_case(folder: Path, case: cases.Case) -> Case:
     if voxels.shape != (*marked.shape, CHANNELS) or marked.ndim != 3:
         raise DataError(f"{image_file}: {voxels.shape} voxels, its label {marked.shape}; an image has {CHANNELS} channels more")
     if not np.isfinite(voxels).all() or not set(np.unique(marked)) <= LABELS:
-        raise DataError(f"{image_file}: voxels that are no numbers, or labels other than 0 to 3; repair or remove it")
+        raise DataError(f"{image_file}: voxels that are not numbers, or labels other than 0 to 3; repair or remove it")
     if not np.allclose(placed, label_placed, rtol=0, atol=_PLACED_MM):
         raise DataError(f"{label_file}: lies elsewhere than its image, by its affine; resample it to its image, or remove both")
     if (largest := max(abs(float(voxels.max())), abs(float(voxels.min())))) > _LARGEST:
@@ -132,5 +132,5 @@ def _read(file: Path) -> tuple[NDArray[Any], NDArray[np.float64]]:
         raise DataError(f"{part}: voxels of type {voxels.dtype}; write integers or floats")
     told_mm, apart_mm = image.header.get_zooms()[:3], nibabel.affines.voxel_sizes(image.affine)
     if not np.allclose(told_mm, apart_mm, rtol=0, atol=_PLACED_MM) or np.isnan(io_orientation(image.affine)).any():
-        raise DataError(f"{part}: its header's spacing and its affine disagree, or are no sizes; write both again")
+        raise DataError(f"{part}: its header's spacing and its affine disagree, or are not sizes; write both again")
     return voxels, image.affine

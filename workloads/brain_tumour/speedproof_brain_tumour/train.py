@@ -1,7 +1,7 @@
 """Train one variant: `python -m speedproof_brain_tumour.train --variant fast --data FOLDER`, on several GPUs under torchrun.
 
-A program like any other: where speedproof measures it, its marks tell of epochs, samples and quality, and where a profiler
-listens, NVTX ranges of its phases.
+A program like any other. Its marks report epochs, samples and quality when speedproof measures it, and NVTX ranges show its
+phases to a profiler.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--variant", choices=VARIANTS, required=True)
     parser.add_argument("--data", type=Path, required=True, help="a folder in the Decathlon layout")
     parser.add_argument("--epochs", type=_count, default=300, help="which the schedule of the rate goes by, too")
-    parser.add_argument("--validate-every", type=_count, help="epochs; as the variant says where it is not said")
+    parser.add_argument("--validate-every", type=_count, help="epochs between validations. Default: the variant's")
     parser.add_argument("--filters", type=_count, default=16, help="of the first level; fewer for a test")
     asked = parser.parse_args()
     variant = VARIANTS[asked.variant]
@@ -162,7 +162,7 @@ class Trainer:
 
     def train(self, validate_every: int) -> None:
         """Train all epochs, and mark them."""
-        mark = self.rank == 0  # one process tells of all
+        mark = self.rank == 0  # one process reports for all
         for epoch in marks.epochs(self.epochs) if mark else range(self.epochs):
             validates = (epoch + 1) % validate_every == 0
             with nvtx.annotate("epoch", color="red"):
@@ -232,13 +232,13 @@ class Trainer:
         means = []
         for metric in (self.dice, self.region_dice):
             mean = metric.aggregate()  # of all ranks: MONAI gathers what each counted
-            assert isinstance(mean, torch.Tensor)  # a pair only where it counts what has no value
+            assert isinstance(mean, torch.Tensor)  # a pair only if it also counts missing values
             means += mean.flatten().tolist()
             metric.reset()
         return means
 
     def keep_best(self, dice: float) -> None:
-        """Write the weights where they are the best so far, into the working folder."""
+        """Write the weights into the working folder if they are the best so far."""
         if dice > self.best:
             self.best = dice
             torch.save(self.model.state_dict(), "best_metric_model.pth")

@@ -165,7 +165,7 @@ def nest_deeply(folder):
         (
             give_an_affine_of_no_number,
             {},
-            "labelsTr/BRATS_001.nii.gz: its header's spacing and its affine disagree, or are no sizes",
+            "labelsTr/BRATS_001.nii.gz: its header's spacing and its affine disagree, or are not sizes",
         ),
         (give_more_than_half_precision_has, {}, "voxels up to 200000, above half precision's 65504"),
         (give_complex_numbers, {}, "imagesTr/BRATS_001.nii.gz: voxels of type complex64; write integers or floats"),
@@ -188,7 +188,7 @@ def nest_deeply(folder):
         (forget_description, {}, "no dataset.json that lists `training` cases"),
         (give_three_channels, {}, "an image has 4 channels more"),
         (give_a_fourth_label, {}, "labels other than 0 to 3"),
-        (give_no_number, {}, "voxels that are no numbers"),
+        (give_no_number, {}, "voxels that are not numbers"),
         (spoil_nothing, {"local_folder": None}, "source `local` needs `local_folder`: a folder in the Decathlon layout"),
         (spoil_nothing, {"stand_in": {"size": "huge"}}, "data.stand_in.size: "),
         (spoil_nothing, {"size": "tiny"}, "data.size: "),

@@ -48,7 +48,7 @@ class FastStep:
 
 
 def compute(training: Training, images: Tensor, labels: Tensor) -> Tensor:
-    """Train on one batch, and return its loss; gradients are made anew."""
+    """Train on one batch with fresh gradients, and return its loss."""
     training.optimizer.zero_grad(set_to_none=True)
     images = images.contiguous(memory_format=torch.channels_last)
     with torch.autocast(training.device.type, torch.bfloat16, enabled=training.device.type == "cuda"):

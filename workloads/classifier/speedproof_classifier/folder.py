@@ -48,7 +48,7 @@ def _annotated(folder: Path) -> Iterator[tuple[str, str]]:
     try:
         text = (folder / ANNOTATIONS_FILE).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise FolderError(f"{folder / ANNOTATIONS_FILE}: is no text in UTF-8; get it again") from None
+        raise FolderError(f"{folder / ANNOTATIONS_FILE}: is not text in UTF-8; get it again") from None
     lines = (line.split("\t") for line in text.splitlines() if line)
     return iter(sorted((str(folder / "images" / words[0]), words[1] if len(words) > 1 else "") for words in lines))
 

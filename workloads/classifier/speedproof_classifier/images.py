@@ -69,7 +69,7 @@ def normalise(image: Tensor) -> Tensor:
 
 
 def list_splits(data: Path) -> dict[str, Images]:
-    """Return the images of train, val and, where it is there, test; those of val are numbered by the classes of train."""
+    """Return the images of train, val and, if it exists, test; val uses the class numbers of train."""
     train = list_images(data / "train")
     splits = {"train": train, "val": list_images(data / "val", train.classes)}
     return splits | ({"test": list_images(data / "test")} if (data / "test").is_dir() else {})

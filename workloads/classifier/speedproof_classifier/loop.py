@@ -20,7 +20,7 @@ SAID_EVERY = 100  # steps
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained, by what, on what and where. `batches`: of train, val and, where it is there, test."""
+    """What is trained, by what, on what and where. `batches`: of train, val and, if it exists, test."""
 
     network: nn.Module
     optimizer: torch.optim.Optimizer
@@ -69,7 +69,7 @@ def train(training: Training, epochs: int, step: Step) -> None:
 
 
 def test(training: Training) -> None:
-    """Classify the test images, where there are some, as documented; what they are nobody published."""
+    """Classify the test images, if any, as documented; their labels were never published."""
     if "test" in training.batches:
         print(f"share of the test images in the first class: {evaluate(training, training.batches['test']):.4f}")
 

@@ -99,15 +99,15 @@ def test_a_validation_folder_arranged_by_class_is_read_as_well(tiny_images, tmp_
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda folder: cut(folder / "val/images/val_4.JPEG"), r"val_4\.JPEG: is no whole image"),
-        (lambda folder: (folder / "val/images/val_4.JPEG").write_text("text"), r"val_4\.JPEG: is no whole image"),
+        (lambda folder: cut(folder / "val/images/val_4.JPEG"), r"val_4\.JPEG: is not a whole image"),
+        (lambda folder: (folder / "val/images/val_4.JPEG").write_text("text"), r"val_4\.JPEG: is not a whole image"),
         (
             lambda folder: Image.new("RGB", (16, 8)).save(folder / "val/images/val_4.JPEG"),
             r"val_4\.JPEG: 16×8 pixels, others 16×16",
         ),
         (
             lambda folder: (folder / "val/val_annotations.txt").write_bytes(b"\xff"),
-            r"val_annotations\.txt: is no text in UTF-8",
+            r"val_annotations\.txt: is not text in UTF-8",
         ),
         (keep_one_class, r"train: 1 classes, where the network tells 2 to 1000 apart"),
     ],

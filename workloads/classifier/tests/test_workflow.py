@@ -51,4 +51,4 @@ def test_two_variants_are_measured_and_reported(tmp_path):
     assert ratios == {("train", "resident")}
     assert comparison["conditions"]["packages"].keys() == {"torch", "numpy", "nvtx", "pillow"}
     assert comparison["claims"] == []
-    assert "Plain" in (tmp_path / "results/report.md").read_text()
+    assert "KAUST train.py" in (tmp_path / "results/report.md").read_text()

@@ -26,7 +26,7 @@ def make_app(package: str, title: str, module: str) -> typer.Typer:
     )
 
     @app.command()
-    def configure(origin: Annotated[str, typer.Option(help="What mistakes are said to be in")] = "config") -> None:
+    def configure(origin: Annotated[str, typer.Option(help="The place that error messages name")] = "config") -> None:
         """Read a configuration as JSON, and print it completed."""
         typer.echo(json.dumps(import_module(module).complete(json.load(sys.stdin), origin)))
 

@@ -120,7 +120,7 @@ def find_local(data: Source) -> Found:
 def make_stand_in_once(
     place: Path, asked: Mapping[str, str | int], room_bytes: int, made_by: ModuleType, fill: Callable[[Path], None]
 ) -> Path:
-    """Return a stand-in's folder, filled where it was not made of what is `asked`, by what the module's source says now."""
+    """Return a stand-in's folder; make it again if it was `asked` otherwise, or if the module's source has changed."""
 
     def fill_with_room(empty: Path) -> None:
         check_free_space(empty, room_bytes, "the stand-in")

@@ -12,7 +12,7 @@ def say_digest(program: str) -> None:
     """Print the program's name and the SHA-256 of its bytes; end the process where no published file has these."""
     digest = hashlib.sha256(Path(program).read_bytes()).hexdigest()
     if digest not in PROGRAMS.read_text("utf-8"):
-        sys.exit(f"{program}: is not the published file any more (SHA-256 {digest:.12}…); get its repository's anew")
+        sys.exit(f"{program}: is not the published file any more (SHA-256 {digest:.12}…); get it from its repository again")
     print(f"{Path(program).name}: SHA-256 {digest}", flush=True)
 
 

@@ -19,11 +19,11 @@ def lay_beside(
 ) -> Path:
     """Make a folder beside `out` with the programs of that name and links to parts of the data, and write `out`.
 
-    `values` is `data` of a configuration; `published_folder` in it says where the programs are, else they are fetched. `check`
-    makes of the rest what `prepare` takes. `links` names each link's place in the data; `.` is all of them.
+    `values` is `data` of a configuration. Its `published_folder` holds the programs; without this key they are fetched. `check`
+    turns the rest into what `prepare` takes. `links` names the target of each link in the data; `.` is all of it.
 
     Raises:
-        SpeedproofError: `published_folder` is no path, or what programs, `check` and `prepare` raise.
+        SpeedproofError: `published_folder` is not a path, or what programs, `check` and `prepare` raise.
     """
     given = values.get("published_folder")
     if not isinstance(given, str | None):

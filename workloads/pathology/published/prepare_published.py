@@ -1,4 +1,4 @@
-"""Makes ready what the published program and ours train on: the program, fetched or found, slides, and what both are told."""
+"""Prepare what the published program and ours need: the program, fetched or found, the slides, and the options of both."""
 
 import json
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""`run_published.py baseline|optimised DATA`: runs the published program as it is, told by its own options what to do.
+"""`run_published.py baseline|optimised DATA`: run the published program as it is, with its own options.
 
-These are the settings that `--baseline` and `--optimized` stand for, each by itself, but for the weights of ImageNet, which
-would be downloaded: ours begin with random ones, too. It gets speedproof's seed, and the name that NumPy 2 took away.
+They set one by one what `--baseline` and `--optimized` set together, except for the weights of ImageNet, which would be
+downloaded: like ours, it begins with random weights. It gets speedproof's seed, and a name that NumPy 2 removed.
 """
 
 import json

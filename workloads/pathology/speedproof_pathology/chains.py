@@ -77,9 +77,9 @@ class Jitterd(Transform):
 
 
 def worker_chain(variant: Variant, patch: int, share: float, *, training: bool) -> Compose:
-    """Return what a region goes through in a worker process.
+    """Return a region's transforms in a worker process.
 
-    `patch`: pixels of a patch's side; `share`: of the patches that are flipped, as of those that are turned and zoomed.
+    `patch`: width of a patch in pixels; `share`: of patches that are flipped, and of those that are turned and zoomed.
     """
     split = [
         Lambdad("label", reshape_label),

@@ -1,4 +1,4 @@
-"""The first step of the workflow: slides and regions that are there, and the `dataset.json` that says so."""
+"""The first step of the workflow: check that all slides and regions exist, and write `dataset.json`."""
 
 import hashlib
 import shlex
@@ -29,8 +29,8 @@ class Data(Source):
     stand_in: StandIn = StandIn()
     reader: Literal["cucim", "openslide", "tiles"] = Field("cucim", description="What reads the slides")
     weights: Folder | None = Field(None, description="torchvision's file of ImageNet weights; null: random ones")
-    region: Positive = Field(768, ge=96, le=100_000, description="Pixels of a region's side")
-    patch: Positive = Field(224, ge=32, le=10_000, description="Pixels of a patch's side, of which a region has 3×3")
+    region: Positive = Field(768, ge=96, le=100_000, description="Width of a region, pixels")
+    patch: Positive = Field(224, ge=32, le=10_000, description="Width of a patch, pixels; a region has 3×3")
     batch: Positive = Field(64, le=10_000, description="Regions")
     share: float = Field(0.5, ge=0, le=1, description="Of the patches that are flipped, as of those turned and zoomed")
     workers: Natural = Field(8, le=1000, description="Processes that load")
@@ -105,7 +105,7 @@ def digest_content(folder: Path) -> str:
 
     Raises:
         RegionsError: a list cannot be understood.
-        DataError: a slide is missing, or is no TIFF, or a region lies outside of it.
+        DataError: a slide is missing or not a TIFF, or a region lies outside of it.
     """
     digest = hashlib.sha256()
     for part, file in FILES.items():

@@ -10,7 +10,7 @@ from typing import TypedDict
 
 FILES = {"train": "training.csv", "validate": "validation.csv"}
 SLIDES = Path("training/images")
-GRID = 3  # patches along each side of a region
+GRID = 3  # patches along each edge of a region
 COLUMNS = 3 + GRID * GRID
 
 

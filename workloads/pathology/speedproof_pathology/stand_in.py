@@ -25,7 +25,7 @@ _QUALITY = 80
 _BYTES_OF_A_TILE = 16_000
 _TISSUE, _TUMOUR = (225, 165, 205), (165, 95, 175)
 _NOISE = 12.0
-_CELLS = 32  # of the pattern, along a tile's side
+_CELLS = 32  # of the pattern, along a tile's edge
 _DRAWN_TILES, _DRAWN_TUMOUR, _DRAWN_REGIONS = range(3)
 
 
@@ -50,9 +50,9 @@ class StandIn(common.StandIn):
 
 
 def make_stand_in(folder: Path, stand_in: StandIn, region: int, workers: int | None = None) -> None:
-    """Write slides and lists into the empty `folder`; `region`: pixels of a region's side, within the slide.
+    """Write slides and lists into the empty `folder`; `region`: width of a region in pixels, within the slide.
 
-    `workers` processes share the slides; None: one a core, 1: this process alone.
+    `workers` processes share the slides. Default: one per core; 1: this process alone.
     """
     (folder / SLIDES).mkdir(parents=True)
     places = {"train": range(stand_in.training_slides), "validate": range(stand_in.training_slides, stand_in.slides)}

@@ -42,13 +42,13 @@ class Slide:
 
     @classmethod
     def open(cls, path: str) -> "Slide":
-        """Read where a slide's tiles lie. Raises :class:`SlideError`: it is no tiled TIFF of JPEGs, or cannot be read."""
+        """Find a slide's tiles. Raises :class:`SlideError`: it is not a tiled TIFF of JPEGs, or cannot be read."""
         try:
             tags = read_tags(path)
         except (OSError, SyntaxError, ValueError):
             raise SlideError(f"{path}: cannot be read as a TIFF; get it again") from None
         if tags.get(_COMPRESSION) != _JPEG or tags.get(_COLOURS) != _YCBCR or _TILE_WIDTH not in tags:
-            raise SlideError(f"{path}: is no TIFF of JPEG tiles in YCbCr; set data.reader to cucim or openslide")
+            raise SlideError(f"{path}: is not a TIFF of JPEG tiles in YCbCr; set data.reader to cucim or openslide")
         return cls(
             path, tags[HEIGHT], tags[WIDTH], (tags[_TILE_HEIGHT], tags[_TILE_WIDTH]),
             tuple(tags[_OFFSETS]), tuple(tags[_BYTES]), tags.get(_TABLES, b""),

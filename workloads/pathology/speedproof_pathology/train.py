@@ -1,7 +1,7 @@
 """Train one variant: `python -m speedproof_pathology.train --variant optimised --data FOLDER`.
 
-A program like any other: where speedproof measures it, its marks tell of epochs, samples and quality, and where a profiler
-listens, NVTX ranges of its steps.
+A program like any other. Its marks report epochs, samples and quality when speedproof measures it, and NVTX ranges show its
+steps to a profiler.
 """
 
 import argparse
@@ -37,8 +37,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="a folder with training.csv, validation.csv and their slides")
     parser.add_argument("--epochs", type=int, default=4, help="which the schedule of the rate goes by, too")
     parser.add_argument("--reader", choices=READERS, default="cucim")
-    parser.add_argument("--region", type=int, default=768, help="pixels of a region's side")
-    parser.add_argument("--patch", type=int, default=224, help="pixels of a patch's side, of which a region has 3×3")
+    parser.add_argument("--region", type=int, default=768, help="Width of a region in pixels")
+    parser.add_argument("--patch", type=int, default=224, help="Width of a patch in pixels; a region has 3×3")
     parser.add_argument("--batch", type=int, default=64, help="regions")
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--share", type=float, default=0.5, help="of the patches that are flipped, of those turned, zoomed")

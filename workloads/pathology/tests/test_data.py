@@ -111,7 +111,7 @@ def test_what_cannot_be_read_or_begun_with_is_refused_before_anything_trains(tin
     shutil.copytree(tiny_slides, mine)
     Image.new("RGB", (512, 512)).save(mine / "training/images/tumor_002.tif")
     told = {**LOCAL, "local_folder": str(mine), "reader": "tiles"}
-    with pytest.raises(DataError, match=r"tumor_002\.tif: is no TIFF of JPEG tiles in YCbCr; set data\.reader to cucim"):
+    with pytest.raises(DataError, match=r"tumor_002\.tif: is not a TIFF of JPEG tiles in YCbCr; set data\.reader to cucim"):
         prepare_dataset(check_source(Data, told, "config.yaml"), tmp_path / "dataset.json")
     told = {**LOCAL, "local_folder": str(tiny_slides), "weights": "/nowhere/a.pth"}
     with pytest.raises(DataError, match=r"data\.weights: no file /nowhere/a\.pth"):

@@ -85,7 +85,7 @@ def test_what_is_no_slide_is_refused_in_one_line(tmp_path):
     with pytest.raises(SlideError, match=r"text\.tif: cannot be read as a TIFF; get it again"):
         Slide.open(str(tmp_path / "text.tif"))
     Image.new("RGB", (8, 8)).save(tmp_path / "plain.tif")
-    with pytest.raises(SlideError, match=r"plain\.tif: is no TIFF of JPEG tiles in YCbCr; set data\.reader"):
+    with pytest.raises(SlideError, match=r"plain\.tif: is not a TIFF of JPEG tiles in YCbCr; set data\.reader"):
         Slide.open(str(tmp_path / "plain.tif"))
 
 

@@ -69,7 +69,7 @@ class Layers:
         return self.convolution(self.keras.Add()(branches), width, 1)
 
     def attention(self, skip: Any, below: Any) -> Any:
-        """Return what comes from below, weighted by it and by what comes from the side, of twice its height and width."""
+        """Return the deeper level's output, weighted by itself and by the skip connection, which is twice as high and wide."""
         width = below.shape[-1]
         side = self.keras.MaxPooling2D(2)(self.activated(skip, width))
         both = self.activated(self.keras.Add()([side, self.activated(below, width)]), width)

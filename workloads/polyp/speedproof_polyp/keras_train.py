@@ -40,7 +40,7 @@ SHUFFLED = 1000  # pairs, of which the next one is drawn
 
 
 class Program:
-    """What a variant trains by: Keras, TensorFlow where it is there, and how its devices share the work."""
+    """What a variant trains with: Keras, TensorFlow if installed, and how its devices share the work."""
 
     def __init__(self, variant: str, replicas: int) -> None:
         needed = "keras" if variant == "plain" else "tensorflow"
@@ -83,7 +83,7 @@ class Program:
         return tf.distribute.MirroredStrategy([f"{kind}:{number}" for number in range(replicas)])
 
     def _join_workers(self) -> Any:
-        """Return a strategy over all workers, each with a GPU of its own where there are some."""
+        """Return a strategy over all workers, each with a GPU of its own if GPUs are available."""
         tf = self.tensorflow
         try:
             os.environ["TF_CONFIG"] = json.dumps(describe_cluster(os.environ))
@@ -163,7 +163,7 @@ def load_pipeline(program: Program, folder: Path, pixels: int) -> Any:
 
 
 def load(program: Program, variant: str, folder: Path, pixels: int) -> dict[str, Any]:
-    """Return a variant's `train` and `valid`; raise a :class:`LayoutError` where there are none."""
+    """Return a variant's `train` and `valid`; raise a :class:`LayoutError` if there are none."""
     if variant == "plain":
         return {split: load_sequence(program.keras, folder / split, pixels) for split in SPLITS[:2]}
     return {split: load_pipeline(program, folder / split, pixels) for split in SPLITS[:2]}

@@ -29,7 +29,7 @@ class Pair(NamedTuple):
 
 
 def list_pairs(folder: Path) -> list[Pair]:
-    """Return a folder's pairs of `images/` and `masks/`, by name; raise a :class:`LayoutError` where one has no other."""
+    """Return a folder's pairs of `images/` and `masks/`, by name; raise a :class:`LayoutError` if one lacks the other."""
     images, masks = ({path.name: path for path in sorted((folder / part).glob("*.jpg"))} for part in ("images", "masks"))
     files = [path for part in ("images", "masks") for path in sorted((folder / part).glob("*"))]
     if other := next((path for path in files if path.suffix.lower() in _OTHER_IMAGES), None):

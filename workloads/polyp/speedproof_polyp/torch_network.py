@@ -44,7 +44,7 @@ class ResUNetPlusPlus(nn.Module):
 
 
 class SameConvolution(nn.Conv2d):
-    """A convolution that pads as Keras' `same`: of an odd number of rows and columns the last side gets one more."""
+    """A convolution that pads as Keras' `same`: an odd number of rows or columns is split with one more at the end."""
 
     def forward(self, image: Tensor) -> Tensor:
         """Return the convolved image, of its size divided by the stride."""
@@ -77,7 +77,7 @@ def activated(channels_in: int, channels_out: int, stride: int = 1) -> nn.Sequen
 
 
 def initialise_as_he(weight: Tensor) -> None:
-    """Fill a matrix as Keras' `he_normal` does: of variance 2 / inputs once what lies beyond two deviations is drawn anew."""
+    """Fill a matrix as Keras' `he_normal` does: variance 2 / inputs, values beyond two deviations drawn again."""
     deviation = math.sqrt(2 / weight.shape[1]) / _TRUNCATED
     nn.init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation)
 
@@ -145,7 +145,7 @@ class Pyramid(nn.Module):
 
 
 class Attention(nn.Module):
-    """What comes from below, weighted by it and by what comes from the side, which has twice its height and width."""
+    """The deeper level's output, weighted by itself and by the skip connection, which is twice as high and wide."""
 
     def __init__(self, channels_skip: int, channels: int) -> None:
         super().__init__()

@@ -46,9 +46,9 @@ class Batches(Protocol):
 
 
 class Sequential:
-    """As the plain program loads: one pair after another where it trains, blue before green before red.
+    """Loading as in the plain program: one pair after another in the training process, blue before green before red.
 
-    Batches are made in the files' order; where it trains, their order is shuffled.
+    Batches are made in the files' order; for training, the order of batches is shuffled.
     """
 
     def __init__(self, pairs: Sequence[Pair], pixels: int, shuffled: bool) -> None:
@@ -107,7 +107,7 @@ class Resident:
 
 
 def load(variant: str, folder: Path, pixels: int, device: torch.device, workers: int) -> dict[str, Batches]:
-    """Return a variant's batches of `train` and `valid`; raise a :class:`LayoutError` where there are none."""
+    """Return a variant's batches of `train` and `valid`; raise a :class:`LayoutError` if there are none."""
     pairs = {split: list_pairs(folder / split) for split in SPLITS[:2]}
     if variant == "torch_plain":
         return {split: Sequential(own, pixels, shuffled=split == "train") for split, own in pairs.items()}

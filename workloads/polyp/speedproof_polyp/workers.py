@@ -30,9 +30,9 @@ def describe_cluster(environ: Mapping[str, str], wait_s: float = WAIT_S) -> dict
         address = environ["MASTER_ADDR"]
     except (KeyError, ValueError) as error:
         raise WorkersError(
-            f"{error}: is no number or not set; each worker needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as of torchrun"
+            f"{error}: is not a number or not set; each worker needs torchrun's RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"
         ) from None
-    with socket.socket() as listening:  # held until all have told, so that no other process takes it
+    with socket.socket() as listening:  # held until all have reported their address, so that no other process takes it
         listening.bind(("", 0))
         listens = listening.getsockname()[1]
         try:

@@ -100,7 +100,7 @@ def test_the_real_number_is_split_as_documented(tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        ("cut", "is no whole image"),
+        ("cut", "is not a whole image"),
         ("other size", "its image"),
         ("no mask", "has no image or no mask"),
         ("absent", r"valid: no images/"),

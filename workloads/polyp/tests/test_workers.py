@@ -31,7 +31,7 @@ def test_a_cluster_that_is_described_is_taken():
 
 
 def test_what_is_missing_is_named():
-    with pytest.raises(WorkersError, match=r"'RANK'.*as of torchrun"):
+    with pytest.raises(WorkersError, match=r"'RANK'.*torchrun's"):
         describe_cluster({})
     environ = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     with pytest.raises(WorkersError, match="worker 0 of 2"):

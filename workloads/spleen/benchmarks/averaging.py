@@ -1,9 +1,9 @@
-"""Steps of `turbo` on several GPUs: what it costs to average gradients, behind the backward pass and within it. Synthetic data.
+"""Steps of `turbo` on several GPUs: what averaging gradients costs after and during the backward pass. Synthetic data.
 
     torchrun --nproc-per-node=2 workloads/spleen/benchmarks/averaging.py [--overlap 0 0.9 0.995] [--steps 16] [--side 96]
 
-First each process by itself, before and after it has joined the others, and with gradients that are put together and not sent;
-then averaged. Medians over rounds of so many steps, which all ranks begin together: rank 0's.
+Each process first steps alone: before it joins the others, after it, and with gradients that are packed but not sent. Then all
+average. Prints rank 0's medians over rounds of so many steps, which all ranks begin together.
 """
 
 import argparse
@@ -33,7 +33,7 @@ SILENT = SimpleNamespace(get_world_size=lambda: 2, all_reduce=lambda values, asy
 
 
 class Bench:
-    """Batches of `turbo`'s size, of random patches of this side, and steps on them."""
+    """Batches of `turbo`'s size, of random patches of this size, and steps on them."""
 
     def __init__(self, device: torch.device, side: int) -> None:
         """Make the batch."""

@@ -1,10 +1,10 @@
-"""Whether the same seed gives the same losses, bit by bit: each variant trains twice, in fresh processes, in each of two modes.
+"""Check whether equal seeds give equal losses, bit by bit: each variant trains twice in fresh processes, in each of two modes.
 
     python workloads/spleen/benchmarks/determinism.py [--size small] [--epochs 2] [--at-once 4] --out FOLDER
 
-*configured*: as config.yaml has the variant. *strict*: with `torch.use_deterministic_algorithms`, which chooses reproducible
-operations where torch has them and names those where it has none. Prints a table and leaves it in FOLDER with the losses of all
-steps (`determinism.md`, `determinism.json`, a log a process). `turbo_library` is `turbo` with torch's kernels for ours.
+*configured*: the variant of config.yaml. *strict*: with `torch.use_deterministic_algorithms`, which chooses reproducible
+operations if torch has them, and names the others. Prints a table and writes it to FOLDER with the losses of all steps
+(`determinism.md`, `determinism.json`, one log per process). `turbo_library` is `turbo` with torch's kernels instead of ours.
 """
 
 import argparse
@@ -25,13 +25,13 @@ ROOT = Path(__file__).parents[3]
 VARIANTS = ("regular", "baseline", "fast", "fast_tutorial", "turbo", "turbo_library")
 MODES = ("configured", "strict")
 VALIDATION_CASES = {"tiny": 2, "small": 3, "medium": 4}
-# What torch says of an operation that it cannot reproduce, and of cuBLAS without a workspace of its own.
+# Torch's messages about an operation that it cannot reproduce, and about cuBLAS without a workspace of its own.
 NAMED = re.compile(r"^(\S+) does not have a deterministic implementation|because it uses (CuBLAS)")
 
 
 def write_config(folder: Path, options: argparse.Namespace) -> Path:
     """Write what lies over config.yaml, and return its path."""
-    library = {"extends": "turbo", "title": "Turbo, torch's kernels", "kernels": [], "launch": "operations"}
+    library = {"extends": "turbo", "title": "Turbo (ours) with torch's kernels", "kernels": [], "launch": "operations"}
     values: dict[str, Any] = {
         "data": {"source": "phantom", "folder": str(folder), "phantom": {"size": options.size}},
         "workload": {"validation_cases": VALIDATION_CASES[options.size]} | ({} if options.size != "tiny" else TINY),
@@ -112,7 +112,7 @@ def start_process(config: Path, dataset: Path, variant: str, mode: str, out: Pat
 
 
 def compare_runs(first: dict[str, Any] | None, second: dict[str, Any] | None) -> list[str]:
-    """Return what a row says of two runs: steps, losses, weights, operations."""
+    """Return the columns of a row about two runs: steps, losses, weights, operations."""
     if first is None or second is None:
         return ["–", "a run failed: see its process.log", "–", "–"]
     steps = len(first["losses"])

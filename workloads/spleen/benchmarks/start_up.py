@@ -70,7 +70,11 @@ def write_config(folder: Path, size: str, trains: bool) -> Path:
         "variants": {
             "fast": small,
             "turbo": small | plain,
-            "turbo_kept": {"extends": "turbo", "title": "Turbo, kept", "prepared_folder": str(folder / "prepared")},
+            "turbo_kept": {
+                "extends": "turbo",
+                "title": "Turbo (ours) on prepared volumes",
+                "prepared_folder": str(folder / "prepared"),
+            },
         },
     }
     path = folder / "config.json"
@@ -96,7 +100,7 @@ def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", default="medium", choices=["tiny", "small", "medium", "full"], help="of the phantom")
-    parser.add_argument("--folder", type=Path, help="where the phantom is made, or was; without it, a temporary one")
+    parser.add_argument("--folder", type=Path, help="Folder of the phantom, made if it is missing. Default: a temporary one")
     parser.add_argument("--repeats", type=int, default=5, help="processes that each median is of")
     parser.add_argument("--train", action="store_true", help="with the real patches and network")
     options = parser.parse_args()

@@ -56,7 +56,7 @@ class Stage:
 
 
 def _list_convolutions() -> list[tuple[str, nn.Module, int, int, tuple[int, ...]]]:
-    """Return each convolution in order: name, module, values of its input and of its result, the result's channels and side."""
+    """Return each convolution in order: name, module, values of its input and of its result, the result's channels and size."""
     network = ResidualUNet(1, 2, (16, 32, 64, 128, 256)).to("meta")
     seen: list[tuple[str, nn.Module, int, int, tuple[int, ...]]] = []
     for name, module in network.named_modules():
@@ -107,7 +107,7 @@ def read_steps(trace: Path, stages: int) -> tuple[np.ndarray, np.ndarray, float]
     ends = kernels.index[kernels["name"] == _UPDATE].to_numpy()
     lengths = np.diff(ends)
     if not len(lengths):
-        raise SystemExit(f"{trace}: is no trace of `turbo`")
+        raise SystemExit(f"{trace}: is not a trace of `turbo`")
     typical = np.bincount(lengths).argmax()
     steps = [kernels.iloc[end + 1 - typical : end + 1] for end in ends[1:][lengths == typical]]
     medians = np.median([_split(step) for step in steps], axis=0) / 1e3

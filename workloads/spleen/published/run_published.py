@@ -22,7 +22,7 @@ def published_folder() -> Path:
 
 
 def link_volumes(volumes: Path, place: Path) -> None:
-    """Let `place` be the volumes; raise FileExistsError where it is no link, or its folder is another user's."""
+    """Link `place` to the volumes; raise FileExistsError if it is not a link, or if its folder is another user's."""
     place.parent.mkdir(mode=0o700, exist_ok=True)
     if place.parent.stat().st_uid != os.getuid() or (place.exists() and not place.is_symlink()):
         raise FileExistsError(f"{place}: the program looks for its volumes there, and something else has the place; remove it")

@@ -30,7 +30,7 @@ VariantName = Annotated[str, typer.Option(help="Which variant of the configurati
 
 
 @app.command()
-def configure(origin: Annotated[str, typer.Option(help="What mistakes are said to be in")] = "config") -> None:
+def configure(origin: Annotated[str, typer.Option(help="The place that error messages name")] = "config") -> None:
     """Read a configuration as JSON, and print it completed."""
     from speedproof_spleen.config import check_config
 
@@ -38,7 +38,7 @@ def configure(origin: Annotated[str, typer.Option(help="What mistakes are said t
 
 
 @app.command()
-def schema(out: Annotated[Path | None, typer.Option(help="File to write; without it, print")] = None) -> None:
+def schema(out: Annotated[Path | None, typer.Option(help="File to write. Default: print")] = None) -> None:
     """Write the JSON schema of a configuration of this workload."""
     from speedproof.api import schema_text, write_text
     from speedproof_spleen.config import SpleenConfig

@@ -97,8 +97,8 @@ class SpleenConfig(Config):
             for key in ("patch_size", "window_size"):
                 if any(side % 2**halvings for side in getattr(self.workload, key)):
                     raise ValueError(
-                        f"workload.{key}: the network of `{name}` halves each side {halvings} times; "
-                        f"set sides that are multiples of {2**halvings}"
+                        f"workload.{key}: the network of `{name}` halves each size {halvings} times; "
+                        f"set sizes that are multiples of {2**halvings}"
                     )
         return self
 

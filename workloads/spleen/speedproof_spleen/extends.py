@@ -8,12 +8,12 @@ MOST_VARIANTS = 500
 
 
 def complete_variants(variants: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variants with `extends` resolved: the other variant's keys, each replaced whole where it is given anew.
+    """Return the variants with `extends` resolved: the other variant's keys, each replaced whole if the variant has it, too.
 
-    What is no mapping is left for the model to refuse.
+    Values that are not mappings are left for the model to reject.
 
     Raises:
-        ValueError: a variant extends an unknown one, or itself by a detour; or there are too many.
+        ValueError: a variant extends an unknown one, or itself through others; or there are too many.
     """
     if len(variants) > MOST_VARIANTS:
         raise ValueError(f"variants: {len(variants)} of them, {MOST_VARIANTS} are allowed; split the configuration")

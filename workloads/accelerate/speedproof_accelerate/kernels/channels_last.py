@@ -24,11 +24,11 @@ def require_cells(volume: Tensor) -> None:
     """Check that a volume of shape (items, channels, x, y, z) divides into cells of 2 × 2 × 2 voxels.
 
     Raises:
-        ValueError: a side is odd.
+        ValueError: a size is odd.
     """
     x, y, z = volume.shape[2:]
     if x % 2 or y % 2 or z % 2:
-        raise ValueError(f"a volume of {x} × {y} × {z} voxels does not divide into cells of 2 × 2 × 2: its sides must be even")
+        raise ValueError(f"a volume of {x} × {y} × {z} voxels does not divide into cells of 2 × 2 × 2: its sizes must be even")
 
 
 def count_cells(full: Tensor, cells: int, voxels: int = 1) -> tuple[int, tuple[int, int, int, int]]:

@@ -40,7 +40,7 @@ def _move(first: Tensor, second: Tensor, both: Tensor, *, join: bool) -> None:
         shapes = " and ".join(str(tuple(one.shape)) for one in (first, second))
         raise ValueError(
             f"volumes of shapes {shapes} do not make one of {both.shape[1]} channels: theirs must be equally many, "
-            f"a multiple of {_CHUNK}, and all sides alike"
+            f"a multiple of {_CHUNK}, and all sizes equal"
         )
     channels_move[(triton.cdiv(chunks, _CHUNKS),)](
         first, second, both, chunks, channels, JOIN=join, CHUNK=_CHUNK, BLOCK=_CHUNKS, **LAUNCH

@@ -65,7 +65,7 @@ def convolve(kernels: Any, full: Tensor, windows: Tensor, channels: int) -> list
     """Return two volumes of so many channels each at half the resolution.
 
     Raises:
-        ValueError: a side is odd.
+        ValueError: a size is odd.
     """
     require_cells(full)
     items, _, x, y, z = full.shape
@@ -91,7 +91,7 @@ def conv3d_strided_pair(x: Tensor, first: Tensor, second: Tensor) -> tuple[Tenso
         second: likewise.
 
     Raises:
-        ValueError: a side is odd, or no implementation fits the channels or computes the gradient of x.
+        ValueError: a size is odd, or no implementation fits the channels or computes the gradient of x.
     """
     results, channels = first.shape[:2]
     shapes = f"weights of shapes {tuple(first.shape)} and {tuple(second.shape)}"

@@ -200,7 +200,7 @@ def place_by_neighbour(weights: Tensor) -> Tensor:
 
 
 def _count_tiles(y: int, z: int) -> int:
-    """Return the tiles of cells in a plane of these sides at full resolution."""
+    """Return the tiles of cells in a plane of this size at full resolution."""
     return triton.cdiv(y // 2, _ACROSS) * triton.cdiv(z // 2, _DEEP)
 
 

@@ -212,12 +212,12 @@ def place_in_gradient(weights: Tensor) -> Tensor:
 
 
 def place_by_neighbour(weights: Tensor) -> Tensor:
-    """Return where they stand in the matrices of neighbours, shape (12, 32, 32).
+    """Return their places in the matrices of neighbours, shape (12, 32, 32).
 
-    Of each neighbour along x and y: the first volume's two voxels, the second's, and both volumes' next. Results: side along x,
-    side along y, voxel of full resolution, channel.
+    For each neighbour along x and y: the first volume's two voxels, the second's, and both volumes' next. Results: half of the
+    cell along x, half along y, voxel of full resolution, channel.
     """
-    tap_of = {(0, 0): 1, (1, 0): 2, (1, 1): 0}  # by the side and the neighbour's
+    tap_of = {(0, 0): 1, (1, 0): 2, (1, 1): 0}  # by the half of the cell and the neighbour's
     inner = weights.shape[1]
     places = torch.full((2, 2, 3, 2, _HALF, 2, 2, 2 * _PAIR, inner), NONE)
     for (side_x, near_x), dx in tap_of.items():

@@ -206,12 +206,12 @@ def place_in_windows(weights: Tensor) -> Tensor:
 
 
 def place_by_neighbour(weights: Tensor) -> Tensor:
-    """Return where weights, given by their numbers, are in the matrices of a transposed convolution.
+    """Return the places of weights, given by their numbers, in the matrices of a transposed convolution.
 
-    Shape (side and neighbour along x, along y, neighbour along z, volume, channel, result): the side of a cell plus that of the
+    Shape (half and neighbour along x, along y, neighbour along z, volume, channel, result): the half of a cell plus that of the
     neighbour; both count from 0 up.
     """
-    tap_of = {(0, 0): 1, (1, 0): 2, (1, 1): 0}  # by the side and the neighbour's
+    tap_of = {(0, 0): 1, (1, 0): 2, (1, 1): 0}  # by the half of the cell and the neighbour's
     places = torch.full((3, 3, 2, 2, _HALF, 2, _FULL), NONE)
     for (side_x, near_x), dx in tap_of.items():
         for (side_y, near_y), dy in tap_of.items():

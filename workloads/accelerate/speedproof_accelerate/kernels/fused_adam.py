@@ -43,7 +43,7 @@ def adam_find_overflow(table, places, like, overflow, COLUMNS: tl.constexpr, BLO
     row = table + tl.load(places + 2 * tl.program_id(0)) * COLUMNS
     index = tl.load(places + 2 * tl.program_id(0) + 1) * BLOCK + tl.arange(0, BLOCK)
     gradient = _load_gradient(row, like, index, index < tl.load(row + 5))
-    finite = tl.abs(gradient) < float("inf")  # neither is what is no number
+    finite = tl.abs(gradient) < float("inf")  # false for NaN, too
     if tl.min(finite.to(tl.int32), axis=0) == 0:
         tl.store(overflow, 1.0)
 

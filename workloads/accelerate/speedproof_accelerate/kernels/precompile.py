@@ -1,6 +1,6 @@
 """Compile kernels in parallel, each once, before they are needed.
 
-Without it, each call compiles its own kernel when it comes, and two threads that need the same kernel both compile it.
+Otherwise each call compiles its kernel on first use, and two threads that need the same kernel both compile it.
 """
 
 from collections.abc import Callable, Iterable

@@ -4,7 +4,7 @@ Both operations are 3 × 3 × 3 with a stride of 2 and a padding of 1. They conn
 at half of it: the results of a pair of convolutions, or the two inputs of a skip connection. Each operation is the data
 gradient of the other, so an implementation serves both.
 
-This module imports no Triton: it also says which kernels exist where there is no GPU.
+This module does not import Triton, so that it also lists the kernels on a machine without a GPU.
 """
 
 from dataclasses import dataclass

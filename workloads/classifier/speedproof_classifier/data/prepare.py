@@ -1,4 +1,4 @@
-"""The first step of the workflow: images that are there, and the `dataset.json` that says so."""
+"""The first step of the workflow: check that all images exist, and write `dataset.json`."""
 
 import hashlib
 import io
@@ -90,4 +90,4 @@ def _read(path: str) -> tuple[bytes, tuple[int, int]]:
             image.load()
             return hashlib.sha256(content).digest(), image.size
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
-        raise FolderError(f"{path}: is no whole image; get it again, or remove it") from None
+        raise FolderError(f"{path}: is not a whole image; get it again, or remove it") from None

@@ -1,4 +1,4 @@
-"""A stand-in for Tiny ImageNet: JPEGs of its sizes in its layout, whose classes can be told apart.
+"""A stand-in for Tiny ImageNet: JPEGs of its sizes in its layout, with classes that can be distinguished.
 
     train/<class>/images/<class>_<k>.JPEG     val/images/val_<k>.JPEG, val/val_annotations.txt     test/images/test_<k>.JPEG
 

@@ -1,4 +1,4 @@
-"""The first step of the workflow: pairs that are there, each read to its end, and the `dataset.json` that says so."""
+"""The first step of the workflow: check that all pairs exist, read each to its end, and write `dataset.json`."""
 
 import hashlib
 import os
@@ -78,7 +78,7 @@ def complete(values: dict[str, Any], origin: str) -> dict[str, Any]:
 
 
 def _complete_variant(variant: dict[str, Any], data: Data) -> dict[str, Any]:
-    """Return a variant that trains with this many pixels and filters; one of TensorFlow's in its image, where there is one."""
+    """Return a variant that trains with this many pixels and filters; one of TensorFlow's in its image, if any."""
     command = f"{variant['command']} --pixels {data.pixels} --filters {data.filters}"
     image, named = variant.get("image"), {}
     if data.tensorflow_image and _is_tensorflows(variant):
@@ -183,7 +183,7 @@ def _digest_pair(pair: Pair) -> str:
         except Image.DecompressionBombError:
             raise LayoutError(f"{path}: has more pixels than fit into memory; make it and its pair smaller") from None
         except (OSError, SyntaxError, ValueError):
-            raise LayoutError(f"{path}: is no whole image; get it again, or remove it and its pair") from None
+            raise LayoutError(f"{path}: is not a whole image; get it again, or remove it and its pair") from None
     if 0 < brightest < _HALF:
         raise LayoutError(f"{pair.mask}: its brightest pixel is {brightest} of 255; write polyps as white (255)")
     if sizes[0] != sizes[1]:

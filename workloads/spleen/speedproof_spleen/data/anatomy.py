@@ -1,9 +1,9 @@
 """A synthetic upper abdomen: which organs lie where, how bright they are, and how all that differs from body to body.
 
 Millimetres in the patient's frame: x to the right, y to the front, z up, the origin amid the trunk at the spleen's height.
-Sizes, places and Hounsfield units are typical of adults in the portal venous phase; they are drawn anew for each body. Organs
-are painted one over the other, later ones displacing earlier ones, so that neighbours share one boundary, as pressed
-organs do, and the layer of fat between them comes and goes.
+Sizes, places and Hounsfield units are typical of adults in the portal venous phase and are drawn for each body. Organs are
+painted one over the other, and later ones displace earlier ones. So neighbours share a boundary, as pressed organs do, and
+the layer of fat between them comes and goes.
 """
 
 from collections.abc import Iterator
@@ -119,7 +119,7 @@ class Anatomy:
         return x, y, z
 
     def _wrapped(self, organ: Field, hu: float | Field, fat_mm: float, varies_mm: float) -> Iterator[Layer]:
-        """Yield an organ within fat of about `fat_mm`; where that is below 0 the organ touches what was there before."""
+        """Yield an organ within fat of about `fat_mm`; if that is below 0, the organ touches its neighbours."""
         yield Layer(organ - (fat_mm + self._bumps(28, varies_mm)), FAT_HU)
         yield Layer(organ, hu)
 
@@ -186,7 +186,7 @@ class Anatomy:
         yield from self._wrapped(ellipsoid(space, self._at(0.34, 0.42, -28), self._sized(17, 20, 30)), 12, 0.5, 1)
 
     def _spleen(self) -> Iterator[Layer]:
-        """Yield the spleen: it leans on the trunk's side and the diaphragm, and rises to the back."""
+        """Yield the spleen: it leans on the flank and the diaphragm, and rises to the back."""
         size = self.body.scale * self._rng.uniform(0.88, 1.28)
         center = self._at(-0.76, -0.38, 2, by=6)
         lean = (self._rng.uniform(0.05, 0.25), self._rng.uniform(-0.6, -0.2))
@@ -267,7 +267,7 @@ class Anatomy:
         """Yield the spine, the muscles beside it and the spinal canal."""
         space, muscle_hu = self._space, self.body.muscle_hu
         back = -self.body.half_depth
-        half = Space(np.abs(space.x), space.y, space.z)  # both sides at once
+        half = Space(np.abs(space.x), space.y, space.z)  # left and right at once
         psoas = tube(half, [(24, back + 34, -10), (36, back + 34, -110), (52, back + 50, -330)], (3, 19, 24))
         yield Layer(psoas + self._bumps(30, 1.5), muscle_hu)
         yield Layer(oval(half, (34, back + 1), (28, 19)) + self._bumps(20, 1.5), muscle_hu - 4 + 8 * self._noise.field(8))

@@ -1,9 +1,8 @@
-"""Reading NIfTI files quickly and to their end: the same voxels and header as nibabel's, or a refusal.
+"""Read NIfTI files quickly and to their end: the same voxels and header as nibabel's, or an error.
 
-The checksum of every compressed piece is compared, which nibabel does not reach; a header is believed only as far as the file
-can hold what it claims. Decompression lets other threads run, so that files are read in parallel, and while torch is imported,
-which nothing here needs. What is read stays as the file has it, 16-bit integers mostly: whoever wants others converts them
-where that is cheap.
+The checksum of every compressed piece is compared, which nibabel does not reach. A header is trusted only as far as the file
+can hold what it claims. Decompression lets other threads run, so files are read in parallel, and while torch is imported,
+which nothing here needs. Voxels keep the type of the file, mostly 16-bit integers; the caller converts them.
 """
 
 import hashlib
@@ -104,9 +103,9 @@ def read_header(path: Path) -> nibabel.Nifti1Image:
 
 
 def affine_of(image: nibabel.Nifti1Image) -> Affine:
-    """Return an image's affine; where that contradicts the header's spacing, the header's other one (qform), as MONAI does.
+    """Return an image's affine; if it contradicts the header's spacing, the header's other one (qform), as MONAI does.
 
-    It is not of finite numbers where that other one is no rotation.
+    Its numbers are not finite if that other one is not a rotation.
     """
     affine: Affine = image.affine
     if np.allclose(image.header.get_zooms()[:3], nibabel.affines.voxel_sizes(affine)):
@@ -176,7 +175,7 @@ def _read_length(head: bytes) -> int:
     except KeyError as code:
         raise ValueError(f"its voxels are of the unknown type {code}") from None
     if kind.kind not in "iuf" or kind.itemsize > 8:
-        raise ValueError(f"its voxels are no plain numbers but {kind.name if kind.fields is None else 'colours'}")
+        raise ValueError(f"its voxels are not plain numbers but {kind.name if kind.fields is None else 'colours'}")
     spacings = [float(spacing) for spacing in header["pixdim"][1 : 1 + min(dimensions, 3)]]
     if not all(SPACINGS_MM[0] <= spacing <= SPACINGS_MM[1] for spacing in spacings):
         said = ", ".join(f"{spacing:g}" for spacing in spacings)

@@ -102,7 +102,7 @@ def draw_volume(size: str, seed: int, index: int) -> tuple[NDArray[np.int16], ND
 
 @dataclass(frozen=True)
 class _Stroke:
-    """A layer cut down to where it is seen. `depth` is its distance in widths of its edge, which is 1 wide around 0."""
+    """The visible part of a layer. `depth` is its distance in widths of its edge, which is 1 wide around 0."""
 
     box: tuple[slice, slice, slice]
     depth: Field

@@ -1,4 +1,4 @@
-"""The first step of every workflow: volumes that are there, whole and sound, and the `dataset.json` that says so."""
+"""The first step of every workflow: check that all volumes are whole and sound, and write `dataset.json`."""
 
 from pathlib import Path
 

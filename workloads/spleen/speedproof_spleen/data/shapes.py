@@ -1,7 +1,7 @@
 """Smooth shapes and smooth noise in space, of which a phantom's anatomy is put together.
 
 A shape is its signed distance in mm, negative inside. Arrays have the axes (z, y, x). Voxels meet only sums, products,
-quotients and square roots: these round alike on every processor, so a phantom does not depend on where it is made.
+quotients and square roots: these round alike on every processor, so a phantom is the same on every machine.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ def _interpolate_axis(values: Field, positions: Field, axis: int) -> Field:
 
 
 class Noise:
-    """Smooth random fields on the grid with axes `z_mm`, `y_mm`, `x_mm`; each is drawn anew from `rng`."""
+    """Smooth random fields on the grid with axes `z_mm`, `y_mm`, `x_mm`, each drawn from `rng`."""
 
     def __init__(self, rng: np.random.Generator, z_mm: Field, y_mm: Field, x_mm: Field):
         self._rng = rng

@@ -23,10 +23,12 @@ class _BadCaseError(Exception):
 def inspect_dataset(folder: Path, workers: int | None = None) -> list[Case]:
     """Return the cases of a dataset in the Decathlon layout, sorted by name, each image and label read to its end.
 
-    `workers` threads read (decompression and checksums run beside each other in them); None: one a core. Raises a
-    :class:`DataError` that names the bad cases: a label or an image missing, unreadable, not three-dimensional or nowhere, an
-    image of one value or with voxels that are no numbers, a label of another shape or place than its image, empty, or with
-    values other than 0 and 1.
+    `workers` threads read, decompress and compare checksums in parallel. Default: one per core.
+
+    Raises:
+        DataError: names the bad cases. A label or an image is missing, unreadable, not three-dimensional or without a place.
+            An image has one value only, or voxels that are not numbers. A label is empty, has values other than 0 and 1, or
+            differs from its image in shape or place.
     """
     names = sorted(_names(folder / IMAGES) | _names(folder / LABELS))
     if not names:
@@ -91,7 +93,7 @@ def _read_volume(path: Path, kind: str) -> nibabel.Nifti1Image:
         raise _BadCaseError(f"{kind} not readable as NIfTI ({error!s:.100})") from None
     if len(volume.shape) != 3:
         raise _BadCaseError(f"{kind} has {len(volume.shape)} dimensions, 3 are needed")
-    # Both places that a header has for an affine, where they differ and the first is not the one that is used.
+    # A header has two places for an affine; here they differ, and the first is not the one in use.
     if not (_is_sound(volume.affine) and _is_sound(affine_of(volume))):
         raise _BadCaseError(f"{kind} has an affine that does not say where its voxels lie")
     return volume
@@ -119,7 +121,7 @@ def _check_brightness(image: nibabel.Nifti1Image) -> None:
     voxels = np.asanyarray(image.dataobj)
     low, high = float(voxels.min()), float(voxels.max())  # not a number if any voxel is none
     if not np.isfinite([low, high]).all():
-        raise _BadCaseError("image has voxels that are no finite numbers")
+        raise _BadCaseError("image has voxels that are not finite numbers")
     if low == high:
         raise _BadCaseError(f"image has nothing to see: all its voxels are {low:g}")
 

@@ -1,4 +1,4 @@
-"""Cases: what a workload brings to the one training loop. `spleen` is the first; others of the same shape stand beside it."""
+"""Cases: what a workload brings to the training loop. `spleen` is the first; others of the same shape are added beside it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol

@@ -1,4 +1,4 @@
-"""The spleen case's chains of MONAI's transforms. To import it takes as long as MONAI does: do so where one is used."""
+"""The spleen case's chains of MONAI's transforms. Importing it also imports MONAI, which is slow: import it when needed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -17,7 +17,7 @@ KERNEL, PADDING, STRIDE = 3, 1, 2
 class ResidualUNet(nn.Module):
     """Logits of a volume from its intensities: (volumes, inputs, x, y, z) to (volumes, outputs, x, y, z).
 
-    Each side is halved once a level, so it must be a multiple of 2 for every level below the first.
+    Each level below the first halves the volume, so x, y and z must be divisible by 2 as many times.
     """
 
     def __init__(self, inputs: int, outputs: int, channels: Sequence[int], dropout: float = 0.0) -> None:
@@ -88,7 +88,7 @@ class _Skip(nn.Module):
 
 
 def _activated(convolution: nn.Conv3d | nn.ConvTranspose3d, dropout: float) -> nn.Sequential:
-    """Return a convolution with what follows it: norm (N), dropout (D) where there is any, activation (A)."""
+    """Return a convolution with what follows it: norm (N), dropout (D) if there is any, activation (A)."""
     layers: OrderedDict[str, nn.Module] = OrderedDict(N=nn.BatchNorm3d(convolution.out_channels))
     if dropout:
         layers["D"] = nn.Dropout(dropout)

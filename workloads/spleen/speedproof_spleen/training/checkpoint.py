@@ -79,7 +79,7 @@ class Checkpoints:
         return Earlier(_read_results(self.folder), Best(best.quality, best.epoch, best.at_s) if best else None)
 
     def begin(self, training: Training, start_up_s: float, cache_fill_s: float) -> int:
-        """Bring the training to where it was, note this process' own start, and return its first epoch."""
+        """Restore the training, note this process' own start, and return its first epoch."""
         first_epoch = 1
         if self._latest:
             first_epoch = self._latest.epoch + 1
@@ -96,7 +96,7 @@ class Checkpoints:
         return first_epoch
 
     def keep(self, training: Training, observer: Observer, epoch: int) -> None:
-        """Write a checkpoint where one is due; it takes its place whole, and then older ones go."""
+        """Write a checkpoint if one is due; it replaces the older ones once it is complete."""
         if not (self.fingerprint and self.every) or epoch % self.every:
             return
         before = list_checkpoints(self.folder)
@@ -115,7 +115,7 @@ class Checkpoints:
             shutil.rmtree(folder)
 
     def list_parts(self, observer: Observer) -> list[Part]:
-        """Return the run's processes that trained, this one last; one without times where none has yet."""
+        """Return the run's processes that trained, this one last; one without times if none has trained yet."""
         before = self._latest.parts if self._latest else []
         own = [self._start.model_copy(update={"warm_up_s": observer.warm_up_s})] if self._start else []
         return [*before, *own] or [Part(first_epoch=1, reason="", start_up_s=0.0, cache_fill_s=0.0, warm_up_s=None)]
@@ -179,7 +179,7 @@ def restore_state(training: Training, state: dict[str, Any]) -> None:
 def _generators_of(training: Training) -> list[Generator]:
     """Return the random generators that the loaders and their transforms own, each once, always in the same order.
 
-    Those of worker processes need none of this: they are seeded anew every epoch, from torch's own state.
+    Those of worker processes are not needed: torch's own state seeds them in every epoch.
     """
     found: dict[int, Generator] = {}
     seen: set[int] = set()

@@ -77,6 +77,6 @@ def seconds_since_process_start() -> float:
 
 
 def _describe_by_torch(device: torch.device) -> Gpu:
-    """Return what torch says of a GPU that NVML does not describe: a run on it is none on a processor."""
+    """Return what torch reports about a GPU that NVML does not describe, so that its runs do not count as runs on a CPU."""
     about = torch.cuda.get_device_properties(device)
     return Gpu(name=about.name, uuid=f"GPU-{about.uuid}", driver="unknown", memory_mib=about.total_memory >> 20)

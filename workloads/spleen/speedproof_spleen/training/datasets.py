@@ -79,7 +79,7 @@ def _make_cache_folder() -> Path:
 
 
 def count_cached_bytes(*datasets: Dataset) -> int | None:
-    """Return how many bytes filled caches in memory hold, on the device or not; None where there is no such cache."""
+    """Return the bytes of filled caches in memory, on the device or not; None if there is no such cache."""
     caches = [dataset._cache for dataset in datasets if isinstance(dataset, CacheDataset)]
     values = (value for cache in caches for item in cache for value in item.values())
     return sum(getattr(value, "nbytes", 0) for value in values) if caches else None
@@ -117,7 +117,7 @@ def build_validation_loader(variant: config.SpleenVariant, dataset: Dataset) -> 
 
 
 def _choose_options(variant: config.SpleenVariant, workers: int) -> dict[str, Any]:
-    """Return what a loader with so many worker processes is told of them, and of where its batches lie."""
+    """Return a loader's options for so many worker processes, and for the memory of its batches."""
     options: dict[str, Any] = {"pin_memory": variant.pin_memory and variant.copies_batches and torch.cuda.is_available()}
     if workers:
         options |= {"persistent_workers": variant.persistent_workers, "prefetch_factor": variant.prefetch_factor}

@@ -133,7 +133,7 @@ class DirectResidualUnit(nn.Module):
 
 
 class FusedSkip(nn.Module):
-    """What a level's deeper part makes of its input, behind the input itself: by a kernel where both are of one shape."""
+    """A level's input, followed by what its deeper part makes of it; joined by a kernel if both have the same shape."""
 
     submodule: Any
 
@@ -151,7 +151,7 @@ class FusedSkip(nn.Module):
 
 
 class FusedLevel(nn.Sequential):
-    """A level whose transposed convolution reads both volumes of the skip connection where they are."""
+    """A level whose transposed convolution reads both volumes of the skip connection without joining them first."""
 
     def __init__(self, level: Level, operations: Operations) -> None:
         """Take over a level whose units are fused."""

@@ -24,7 +24,7 @@ Files = list[dict[str, str]]
 
 log = logging.getLogger("speedproof")
 
-# Workers hand tensors over by sockets below TMPDIR. Linux takes paths of 107 bytes (unix(7)); torch hangs where one is longer.
+# Workers hand tensors over by sockets below TMPDIR. Linux takes paths of 107 bytes (unix(7)); torch hangs if one is longer.
 _LONGEST_TMPDIR = 107 - len("/pymp-00000000/listener-00000000")
 
 

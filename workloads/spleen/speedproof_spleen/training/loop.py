@@ -178,7 +178,7 @@ def _validate(training: Training) -> Tensor:
         with phase("compute metric"):
             metric(y_pred=predictions, y=references)
     scores = metric.aggregate()
-    assert isinstance(scores, Tensor)  # MONAI's gives a tuple only where it was asked for counts, too
+    assert isinstance(scores, Tensor)  # MONAI's returns a tuple only if counts are requested, too
     return scores.cpu()
 
 

@@ -43,10 +43,10 @@ class Earlier:
 
 
 class Observer:
-    """Writes what the loop tells into a run's folder, each epoch at once, so that a run that ends early keeps what it had.
+    """Writes what the loop reports into a run's folder, epoch by epoch, so that a run that ends early keeps its epochs.
 
-    Of several ranks, the first writes what is the whole run's, and each what is its own into its own folder. TensorBoard's
-    scalars are written where they are asked for: importing it takes as long as some epochs.
+    With several ranks, the first one writes the files of the whole run, and each writes its own into its own folder.
+    TensorBoard is imported only if its scalars are requested: the import takes as long as some epochs.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Observer:
                 self._write_weights(network.state_dict())
 
     def write_best(self) -> None:
-        """Write the best weights, where they are kept and not written yet."""
+        """Write the best weights if they are kept and not written yet."""
         if self._best_weights is not None:
             self._write_weights(self._best_weights)
             self._best_weights = None

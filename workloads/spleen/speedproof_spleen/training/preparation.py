@@ -46,7 +46,7 @@ class Store:
         return sum(not self.path_of(case).exists() for case in cases)
 
     def read(self, case: Case, device: torch.device) -> Volume | None:
-        """Return a prepared case; None where it is not kept, or where the file is not what was written: then it goes."""
+        """Return a prepared case; None if it is not kept, or if its file has changed, which is then removed."""
         path = self.path_of(case)
         try:
             kept = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
@@ -92,10 +92,10 @@ def prepare_volumes(
 
     Args:
         cases: paths of `image` and `label` of each.
-        build_transform: gives what makes of a case that was read tensors of shape (1, x, y, z), intensities in [0, 1]. It is
-            called where a volume is missing only, while files are read: what it imports may take as long as that.
-        device: where the volumes shall be.
-        store: where they are kept from run to run.
+        build_transform: returns what turns a case that was read into tensors of shape (1, x, y, z), with intensities in [0, 1].
+            It is called only if a volume is missing, while files are read, so its imports cost no time of their own.
+        device: of the volumes.
+        store: keeps them from run to run.
         readings: cases whose reading has begun.
     """
     if readings is None:

@@ -14,7 +14,7 @@ SLOW_RATIO = 2.0
 
 
 def slow_autocast_warning(device: torch.device) -> str | None:
-    """Return a warning where 3-D convolutions are slow under autocast on this GPU; None where they are not."""
+    """Return a warning if 3-D convolutions are slow under autocast on this GPU; None if they are not."""
     if device.type != "cuda":
         return None
     convolution = nn.Conv3d(16, 32, 3, padding=1).to(device)

@@ -102,7 +102,7 @@ class Ranks:
             buffer.copy_(mean.view_as(buffer))
 
     def meet(self) -> None:
-        """Go on once all ranks have come here: what one did before, such as writing a log, is no part of the others' epochs."""
+        """Wait for all ranks, so that what one did before, such as writing a log, does not count in the others' epochs."""
         if self.several:
             dist.barrier()
 
@@ -116,10 +116,10 @@ class Ranks:
 
 
 def read_ranks(environ: Mapping[str, str], name: str, variant: SpleenVariant) -> Ranks:
-    """Return this process' place, as torchrun told it.
+    """Return this process' place, from torchrun's variables.
 
     Raises:
-        TrainingError: the variant, of this name, trains in another number of processes than were started.
+        TrainingError: the variant of this name needs another number of processes than were started.
     """
     ranks = Ranks(*(int(environ.get(key, alone)) for key, alone in (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0))))
     if (ranks.size, int(environ.get("LOCAL_WORLD_SIZE", "1"))) != (variant.ranks, variant.gpus):

@@ -62,6 +62,6 @@ def sort_by_size(cases: Iterable[Case]) -> list[Case]:
 
 
 def _bytes_of(case: Case) -> int:
-    """Return the size of a case's image on disk; 0 where there is none: whoever reads it will say so."""
+    """Return the size of a case's image on disk; 0 if it is missing, which is reported when it is read."""
     path = Path(case["image"])
     return path.stat().st_size if path.exists() else 0

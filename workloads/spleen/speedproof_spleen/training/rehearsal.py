@@ -86,7 +86,7 @@ class _Inputs:
     Attributes:
         kind: precision of volumes.
         weight_kind: precision of weights.
-        device: where they are.
+        device: of the inputs.
     """
 
     kind: torch.dtype

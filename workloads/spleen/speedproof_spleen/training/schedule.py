@@ -58,7 +58,7 @@ def share_at(step: int, schedule: WarmUpDecay, steps_per_epoch: int, epochs: int
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set an optimizer's learning rate, in place where it is a tensor."""
+    """Set an optimizer's learning rate, in place if it is a tensor."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], torch.Tensor):
             group["lr"].fill_(rate)

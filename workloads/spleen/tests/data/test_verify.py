@@ -159,8 +159,8 @@ NAN, INF = float("nan"), float("inf")
         (DIM, "4h", (3, 4, 3, 1), "not readable as NIfTI (something is behind its last voxel)"),
         (DIM, "4h", (3, 4, 3, 0), "not readable as NIfTI (its header claims a shape of [4, 3, 0])"),
         (DIM, "4h", (3, 4, 3, -2), "not readable as NIfTI (its header claims a shape of [4, 3, -2])"),
-        (TYPE, "h", (128,), "not readable as NIfTI (its voxels are no plain numbers but colours)"),
-        (TYPE, "h", (32,), "not readable as NIfTI (its voxels are no plain numbers but complex64)"),
+        (TYPE, "h", (128,), "not readable as NIfTI (its voxels are not plain numbers but colours)"),
+        (TYPE, "h", (32,), "not readable as NIfTI (its voxels are not plain numbers but complex64)"),
         (TYPE, "h", (1,), "not readable as NIfTI ("),
         (
             SPACING + 4,
@@ -240,7 +240,7 @@ def test_an_image_with_voxels_that_are_no_numbers_is_named(tmp_path, value):
     voxels = np.arange(24).reshape(4, 3, 2).astype(np.float32)
     voxels[1, 1, 1] = value
     save_case(tmp_path, "spleen_1", voxels)
-    assert problem(tmp_path).endswith(": spleen_1: image has voxels that are no finite numbers")
+    assert problem(tmp_path).endswith(": spleen_1: image has voxels that are not finite numbers")
 
 
 def test_an_image_of_one_value_is_named(tmp_path):
