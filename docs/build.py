@@ -2,6 +2,7 @@
 
 Pages keep their places in the repository, so that a link that works there works here. What they link to is copied beside them.
 The search leaves out the records' reports and the pages of the section *Evidence*: their long tables would hide answers.
+On all other pages the words of docs/glossary.md show their meaning on hover.
 """
 
 import re
@@ -18,6 +19,7 @@ PAGES = (
     "*.md",
     "docs/*.md",
     "docs/*.svg",
+    "docs/*.css",
     "workloads/*.md",
     "workloads/*/*.md",
     "workloads/*/docs/*",
@@ -27,6 +29,10 @@ PAGES = (
 _UNSEARCHED = "records/*/report.md"
 _EXCLUDES = "---\nsearch:\n  exclude: true\n---\n\n"
 _LINK = re.compile(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)")
+_GLOSSARY = "docs/glossary.md"
+# Words of the glossary that everybody knows, or that also mean something else: a tooltip on each of them would only be noise.
+_PLAIN = {"program", "run", "mode", "mark", "quality", "interval", "trace", "phase", "cause", "coverage", "record", "control"}
+_PLAIN |= {"claim", "reference", "verdict"}
 
 
 def collect_pages(out: Path) -> None:
@@ -42,9 +48,28 @@ def collect_pages(out: Path) -> None:
             linked = (page.parent / link).resolve()
             if linked.is_relative_to(ROOT) and linked.is_file():
                 _copy(linked, out / linked.relative_to(ROOT))
-    for name in [*list_evidence(), *(name for name in names if Path(name).match(_UNSEARCHED))]:
+    unsearched = {*list_evidence(), *(name for name in names if Path(name).match(_UNSEARCHED))}
+    for name in unsearched:
         page = out / name
         page.write_text(_EXCLUDES + page.read_text(encoding="utf-8"), encoding="utf-8")
+    for name in {name for name in names if name.endswith(".md")} - unsearched - {_GLOSSARY}:
+        add_tooltips(out / name)
+
+
+def add_tooltips(page: Path) -> None:
+    """Append the words of the glossary that a page uses, as abbreviations, which the site shows as tooltips."""
+    text = page.read_text(encoding="utf-8")
+    terms = "".join(f"*[{term}]: {meaning}\n" for term, meaning in read_terms().items() if re.search(rf"\b{term}\b", text))
+    page.write_text(f"{text}\n{terms}", encoding="utf-8")
+
+
+def read_terms() -> dict[str, str]:
+    """Return the glossary's words that need a tooltip, and their plurals, each with its meaning as plain text."""
+    table = (ROOT / _GLOSSARY).read_text(encoding="utf-8").partition("\n## ")[0]
+    rows = [row.strip("| ").split(" | ") for row in table.splitlines() if row.startswith("| ")][1:]
+    plain = {words: re.sub(r"\[(.+?)\]\(.+?\)|[*`]", r"\1", meaning) for words, meaning in rows}
+    terms = {word: meaning for words, meaning in plain.items() for word in words.split(", ") if word not in _PLAIN}
+    return terms | {f"{word}s": meaning for word, meaning in terms.items()}
 
 
 def list_evidence() -> list[str]:
@@ -65,3 +90,4 @@ if __name__ == "__main__":
     shutil.rmtree(folder, ignore_errors=True)
     collect_pages(folder)
     write_reference(folder / "docs/reference.md")
+    add_tooltips(folder / "docs/reference.md")

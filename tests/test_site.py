@@ -46,6 +46,18 @@ def test_the_search_leaves_out_evidence_and_no_guide(tmp_path):
     assert {"docs/adversary.md", "docs/records.md"} <= excluded and "docs/checks.md" not in excluded
 
 
+def test_pages_explain_the_words_of_the_glossary_that_they_use(tmp_path):
+    collect_pages(tmp_path)
+    pages = {path.relative_to(tmp_path).as_posix(): path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.md")}
+    assert "\n*[idle gaps]: a stretch of time without GPU work\n" in pages["docs/report.md"]
+    assert "\n*[round]: each variant once, in random order, with the same seed\n" in pages["docs/checks.md"]
+    assert "*[idle gap]" not in pages["docs/container.md"]  # which does not use it
+    explaining = {name for name, text in pages.items() if re.search(r"^\*\[", text, re.MULTILINE)}
+    assert not explaining & {"docs/glossary.md", *list_evidence()}
+    site = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
+    assert "abbr" in site["markdown_extensions"] and all((tmp_path / sheet).is_file() for sheet in site["extra_css"])
+
+
 def test_every_workload_has_a_line_in_their_list():
     listed = (ROOT / "workloads/README.md").read_text()
     folders = [path.parent.name for path in (ROOT / "workloads").glob("*/workload.yaml")]
