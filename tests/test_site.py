@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 
 from docs.build import collect_pages, list_evidence
+from docs.pictures import CALLOUTS, PICTURES
 from docs.reference import name_type, write_reference
 from docs.verdict_schema import SCHEMA, write_schema
 from speedproof.config.model import Config
@@ -56,6 +57,20 @@ def test_pages_explain_the_words_of_the_glossary_that_they_use(tmp_path):
     assert not explaining & {"docs/glossary.md", *list_evidence()}
     site = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
     assert "abbr" in site["markdown_extensions"] and all((tmp_path / sheet).is_file() for sheet in site["extra_css"])
+
+
+def test_how_to_read_a_report_explains_each_number_of_its_picture():
+    rows = re.findall(r"^\| (\d+) \| (.+?) \|", read_page("report.md"), re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, len(CALLOUTS) + 1))
+    named = {part.strip("*") for _, part in rows if part.startswith("*")}
+    assert all(any(name in callout.element for callout in CALLOUTS) for name in named) and len(named) == 6
+
+
+def test_pictures_are_small_shown_and_from_records_that_are_there():
+    pages = "".join(read_page(page.name) for page in (ROOT / "docs").glob("*.md"))
+    for name, picture in PICTURES.items():
+        assert (ROOT / f"docs/{name}.webp").stat().st_size < 150_000 and f"]({name}.webp)" in pages
+        assert picture.record is None or (ROOT / "records" / picture.record / "report.md").is_file()
 
 
 def test_every_workload_has_a_line_in_their_list():
