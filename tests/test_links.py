@@ -68,6 +68,18 @@ def test_every_link_to_a_section_leads_to_its_heading():
     assert [(path.name, anchor) for path, aim, anchor in aims if aim in pages and anchor not in name_anchors(pages[aim])] == []
 
 
+def test_every_step_of_a_walk_names_what_its_module_defines():
+    walks = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## The walks")[2].partition("\n## ")[0]
+    steps = re.findall(r"`([\w/]+\.py)`,\s+`(\w+)`", walks)
+    assert len(steps) >= 32
+    missing = [
+        (module, name)
+        for module, name in steps
+        if not re.search(rf"^\s*(def |class )?{name}\b", (ROOT / PACKAGE / module).read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert missing == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_path_that_a_document_names_is_there(document):
     paths = list_paths((ROOT / document).read_text(encoding="utf-8"))
