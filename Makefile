@@ -5,55 +5,55 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Every workload that is a distribution of its own: a new one needs no line here.
+# Every workload that is its own distribution. A new one needs no line here.
 WORKLOADS := $(wildcard workloads/*/pyproject.toml)
 
-# Python keeps the bytecode of what it imports, whatever the environment says: nothing is installed compiled, and each process
-# would compile torch for itself, ten seconds and more.
+# Let Python keep bytecode, whatever the environment sets: packages are installed uncompiled, and otherwise each process would
+# compile torch for itself, which takes ten seconds or more.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Runs the whole workflow on synthetic volumes and prints the verdict and where the report is.
+# Run the whole workflow on synthetic volumes; print the verdict and the path of the report.
 demo: $(VENV)/.installed
 	$(BIN)/snakemake --cores all --configfile workflow/config/demo.yaml
 	@$(BIN)/speedproof results show --from results/demo
 
-# The tests, those of whole workflow runs included. TESTS="-m 'parts and not faults'" runs those alone that need nsys, Apptainer,
-# Slurm or a browser, those of `make cluster` among them. One process more than two cores, since many tests wait for programs.
+# Run the tests, including whole workflow runs. TESTS="-m 'parts and not faults'" runs only those that need nsys, Apptainer, Slurm
+# or a browser, including those of `make cluster`. Three processes on two cores, since many tests wait for programs.
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 3 --durations=20 $(TESTS)
 
-# Whole runs that `make test` leaves to CI, some minutes.
+# Run the long tests that `make test` leaves to CI, minutes.
 dear: $(VENV)/.installed
 	$(BIN)/python -m pytest -m dear -n 2 --durations=10
 
-# The workflow on a real Slurm and in a container that is built first, minutes: `.ci/slurm.sh up` starts a Slurm of one machine,
+# Run the workflow on a real Slurm, in a container that is built first, minutes. `.ci/slurm.sh up` starts Slurm on one machine;
 # `.ci/base-image.sh FILE` makes the image that SPEEDPROOF_BASE_IMAGE names.
 cluster: $(VENV)/.installed
 	$(BIN)/python -m pytest tests/cluster -m 'cluster and not faults' -n 2 --durations=20
 
-# The fault matrix, about an hour of one core; what its tests saw is docs/reliability.md. PART=auto does a few rows, by the commit.
+# Run the fault matrix, about an hour on one core, and write docs/reliability.md. PART=auto runs a few rows, chosen by the commit.
 faults: $(VENV)/.installed
 	mkdir -p results
 	$(BIN)/python -m pytest tests/faults -m faults -v -n 2 --dist=worksteal --junitxml=results/faults.xml $(if $(PART),--part); \
 	ended=$$?; $(if $(PART),,$(BIN)/python -m tests.faults.document docs/reliability.md results/faults.xml;) exit $$ended
 
-# Programs that cheat, each drawn by three seeds, and honest ones with frameworks; what their tests saw is docs/adversary.md.
-# SEEDS="17" draws the programs of a failed test again, and leaves the page as it is.
+# Test programs that cheat, drawn from three seeds each, and honest ones with frameworks; write docs/adversary.md.
+# SEEDS="17" repeats the programs of a failed test and does not write the page.
 adversary: $(VENV)/.installed
 	mkdir -p results
 	SPEEDPROOF_SEEDS="$(or $(SEEDS),3 by commit)" $(BIN)/python -m pytest tests/adversary tests/honest -m '' -n 2 \
 		--junitxml=results/adversary.xml; \
 	ended=$$?; $(if $(SEEDS),,$(BIN)/python -m tests.adversary.document docs/adversary.md results/adversary.xml;) exit $$ended
 
-# Every record, made again from its evidence alone, minutes; `make test` does so with those that have few traces.
+# Rebuild every record from its evidence, minutes; `make test` rebuilds those with few traces.
 records: $(VENV)/.installed
 	$(BIN)/python -m pytest tests/results/test_record.py -m 'not faults' -n 2
 
-# Spoilt inputs, 10,000 of each target; writes the table of docs/fuzzing.md. FUZZ=exports runs one target.
+# Test malformed inputs, 10,000 per target; write the table of docs/fuzzing.md. FUZZ=exports runs one target.
 fuzz: $(VENV)/.installed
 	$(BIN)/python -m tests.fuzz --document $(FUZZ)
 
-# Style, types, and Snakemake's own checks.
+# Check style, types and the workflow.
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -61,7 +61,7 @@ lint: $(VENV)/.installed
 	$(BIN)/snakefmt --check Snakefile workflow/Snakefile workflow/rules
 	$(BIN)/snakemake --lint
 
-# The site of the documents, in results/docs/site: seconds. A link that leads nowhere fails it. Its generator is in a folder of its own.
+# Build the documentation site in results/docs/site, seconds. A broken link is an error. The generator has its own environment.
 docs: $(VENV)/docs/.installed
 	PYTHONPATH=.:src $(BIN)/python -m docs.build results/docs/pages
 	$(VENV)/docs/bin/zensical build --clean --strict --config-file zensical.toml
@@ -71,8 +71,8 @@ $(VENV)/docs/.installed: $(VENV)/.installed pyproject.toml
 	$(VENV)/docs/bin/python -m pip install --quiet "$$(grep -o 'zensical==[0-9.]*' pyproject.toml)"
 	touch $@
 
-# requirements.lock pins every package by its hash, torch's CUDA build among them; requirements.cpu.lock has torch's CPU build
-# instead, which the public index lacks. Without LOCK=FILE the latter is taken where your pip finds that build
+# requirements.lock pins every package by its hash, including torch's CUDA build. requirements.cpu.lock has torch's CPU build
+# instead, which the public index lacks. LOCK=FILE chooses one; default: the latter, if your pip finds that build
 # (PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS).
 $(VENV)/.installed: requirements.lock requirements.cpu.lock pyproject.toml $(WORKLOADS)
 	$(PYTHON) -m venv $(VENV)
@@ -86,11 +86,11 @@ $(VENV)/.installed: requirements.lock requirements.cpu.lock pyproject.toml $(WOR
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(patsubst %,--editable %,. $(WORKLOADS:/pyproject.toml=))
 	touch $@
 
-# Makes the files of pins again from pyproject.toml and the workloads', for Linux on x86-64 and aarch64 and all Pythons from 3.11 on.
-# What is pinned stays as it is where it still fits: `make lock UPGRADE=--upgrade` takes the newest. The CPU build is looked for where
-# PyTorch publishes it; `make lock CPU="--find-links FOLDER"` names another place.
+# Write the lock files from pyproject.toml and the workloads', for Linux on x86-64 and aarch64, and Python 3.11 or newer. Pins stay
+# as they are if they still fit; `make lock UPGRADE=--upgrade` takes the newest. The CPU build comes from PyTorch's index;
+# `make lock CPU="--find-links FOLDER"` takes it from elsewhere.
 CPU ?= --torch-backend cpu
-# The instrument's own requirements are those of its distribution, since the workloads' name it; so are those of their libraries.
+# The workloads require the instrument and their libraries as distributions, so these bring their own requirements.
 LIBRARIES := $(filter-out $(patsubst workloads/%/workload.yaml,%,$(wildcard workloads/*/workload.yaml)),$(WORKLOADS:workloads/%/pyproject.toml=%))
 COMPILE = echo "speedproof$(1) @ file://$(CURDIR)" >$(VENV)/instrument.txt \
 	$(foreach name,$(LIBRARIES),&& echo "speedproof-$(name) @ file://$(CURDIR)/workloads/$(name)" >>$(VENV)/instrument.txt) && UV_CUSTOM_COMPILE_COMMAND="make lock" \
@@ -106,7 +106,7 @@ lock: $(VENV)/.installed
 	$(call COMPILE) --no-annotate --constraint requirements.cpu.lock $(CPU) --no-emit-package torch --no-emit-package setuptools --output-file containers/requirements.txt
 	sed -i '1i # What the package imports and all that this needs, but torch and setuptools: they are the base image'"'"'s own.\n# What the base image pins itself (in the file that PIP_CONSTRAINT names) is not taken from here: see install.py.' containers/requirements.txt
 
-# Known weaknesses of what is pinned; ends with an error where the public database cannot be reached.
+# Look up known vulnerabilities of the pinned packages; fails if the public database cannot be reached.
 audit: $(VENV)/.installed
 	bash .ci/audit.sh
 

@@ -1,9 +1,9 @@
-# speedproof: tests a documented training speedup on your GPU.
+# speedproof: tests a documented training speedup on your GPU
 #   snakemake --cores 8 --use-singularity                                    the full reproduction, in its container
 #   snakemake --cores 8                                                      the same in this Python environment
 #   snakemake --profile slurm --use-singularity                              on a cluster
 #   snakemake --cores 8 --configfile workflow/config/demo.yaml               on any laptop
-# What runs after what stands in workflow/rules/, how each step works in src/speedproof/.
+# workflow/rules/ has the steps and their order; src/speedproof/ has their code.
 
 from pathlib import Path
 
@@ -12,10 +12,10 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
-# This file's folder, also where workflow/Snakefile includes it.
+# The folder of this file, even if workflow/Snakefile includes it.
 BASE = Path(workflow.current_basedir.get_path_or_uri(secret_free=False))
 
-# The worked case's own, or that of another workload here; of one elsewhere there is --configfile alone.
+# The configuration of the worked case or of another workload here. A workload elsewhere needs --configfile.
 CASE = str(config.get("case", "spleen"))
 for file in [Path(BASE, "config.yaml" if CASE == "spleen" else f"workloads/{CASE}/config/full.yaml")]:
     if "/" not in CASE and file.is_file():

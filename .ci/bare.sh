@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# bare.sh COMMAND... : runs a command as a machine without Nsight Systems, Apptainer, Slurm and a browser sees it, with Debian's own
-# Python first. PATH becomes one folder of links to all other programs. The exit status is the command's.
+# bare.sh COMMAND... : run a command as if Nsight Systems, Apptainer, Slurm and a browser were not installed, with Debian's Python
+# first. PATH becomes one folder of links to all other programs. The exit status is the command's.
 set -euo pipefail
 links=$(mktemp -d)
 trap 'rm -rf "$links"' EXIT
-declare -A programs  # where each is; all links are made at once, since there are thousands
+declare -A programs  # their paths; all links are made at once, since there are thousands
 for folder in /usr/bin /bin /usr/sbin /sbin /usr/local/bin; do
   for program in "$folder"/*; do
     name=${program##*/}

@@ -1,5 +1,5 @@
-# Sourced, not run. `fetch_debs SUITE COMPONENTS FOLDER PACKAGE...` downloads .deb files of another Debian suite into
-# FOLDER, from the mirror that this machine already uses, and leaves its apt sources alone.
+# Source this file. `fetch_debs SUITE COMPONENTS FOLDER PACKAGE...` downloads .deb files of another Debian suite into FOLDER, from
+# the mirror that this machine uses, without changing its apt sources.
 fetch_debs() {
   local suite=$1 components=$2 folder=$3; shift 3
   local apt; apt=$(mktemp -d)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Apptainer 1.4.5 from Debian unstable on bookworm, as root; 20 s. Its binaries get a private, newer C library. `apptainer` and
-# `singularity` land on PATH. A root that lacks capabilities, as in many CI machines, builds images inside `unshare -r -m`.
+# Install Apptainer 1.4.5 from Debian unstable on bookworm, as root; 20 s. Its binaries get a private, newer C library. `apptainer`
+# and `singularity` are put on PATH. On machines whose root lacks capabilities, as in many CIs, build images inside `unshare -r -m`.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/debs.sh"

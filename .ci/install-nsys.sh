@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Nsight Systems 2023.4.4 from Debian's non-free section, with `nsys` on PATH: profile, export, stats, analyze.
-# No GPU needed: NVTX and OS-runtime traces work on a plain CPU machine. Debian bookworm, as root; 20 s.
-# This version records Python's NVTX ranges only with nvtx <= 0.2.11: it drops those of newer ones in silence.
+# Install Nsight Systems 2023.4.4 from Debian's non-free section, with `nsys` on PATH: profile, export, stats, analyze. For Debian
+# bookworm, as root; 20 s. It needs no GPU: NVTX and OS-runtime traces work on a CPU machine. This version records Python's NVTX
+# ranges only with nvtx <= 0.2.11; it silently drops those of newer versions.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/debs.sh"
@@ -22,7 +22,7 @@ cp -a "$work/root/usr/lib/nsight-systems/host-linux-x64" "$prefix/"  # nsys look
 for name in libssh.so libssh.so.4; do
   ln -sf /usr/lib/x86_64-linux-gnu/libssh.so.4 "$prefix/host-linux-x64/$name"
 done
-for library in nsysstats.py gpustats.py; do  # what `nsys stats` and `nsys analyze` import
+for library in nsysstats.py gpustats.py; do  # imported by `nsys stats` and `nsys analyze`
   found=$(find "$work/root" -name "$library" | head -n 1)
   for side in target host; do
     [ -z "$found" ] || cp -n "$found" "$prefix/$side-linux-x64/python/lib/" 2>/dev/null || true

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# slurm.sh up | down : a real Slurm (controller, four node daemons, munge) on loopback, two stand-in GPUs a node, as root; 5 s.
-# Memory limits kill. `gpu` has node1 and `pair` two others; a job of partition `preemptible` goes back to the queue when one of
-# `urgent` needs their node4. All nodes are this machine and say that they have most of its memory. No accounting database, as
-# on many small clusters.
+# slurm.sh up | down : start or stop a real Slurm (controller, four node daemons, munge) on loopback, with two fake GPUs per node, as
+# root; 5 s. Jobs over their memory limit are killed. Partition `gpu` has node1 and `pair` two others. A job in `preemptible` is
+# requeued if one in `urgent` needs their node4. All nodes are this machine, and each reports most of its memory. There is no
+# accounting database, as on many small clusters.
 set -euo pipefail
 dir=/var/tmp/speedproof-ci/slurm
 stop() {
-  # By name too: after a restart of the machine the number may be another process'.
+  # Check the name, too: after a reboot, another process may have this pid.
   for pid in "$dir"/*.pid; do [ -f "$pid" ] && pgrep -F "$pid" '^slurm' >/dev/null 2>&1 && kill "$(cat "$pid")" || true; done
   sleep 1
   rm -rf "$dir"
 }
 case ${1:-} in
 up)
-  stop # a run that was killed leaves its cluster: its jobs would come back and hold the nodes
+  stop # a killed run leaves its cluster, whose jobs would return and hold the nodes
   nodes=4
   if ! command -v slurmctld >/dev/null; then
     apt-get -qq update

@@ -1,8 +1,8 @@
-"""How long our analysis takes, and how much memory, beside `nsys stats` with five reports on the same file.
+"""Time and memory of our analysis, compared with `nsys stats` with five reports on the same file.
 
-`python benchmarks/analysis.py` prints a row for each generated export (generated_export.py says what is in it). Every command
-runs in a process of its own and is timed from its start to its end; of small exports the fastest of three runs counts. Of large
-ones `nsys stats` is spared: it would need many minutes.
+`python benchmarks/analysis.py` prints a row for each generated export (see generated_export.py). Each command runs in its own
+process and is timed from start to end. On small exports the fastest of three runs counts. `nsys stats` is skipped on large
+ones, where it would need many minutes.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from generated_export import MIXES
 
-# The sums that our summary holds, too, and the one report of nsys that says which work of the GPU a range caused.
+# The sums that our summary also has, and nsys' one report of the GPU work that a range caused.
 REPORTS = ["cuda_gpu_kern_sum", "cuda_api_sum", "cuda_gpu_mem_time_sum", "nvtx_sum", "nvtx_gpu_proj_sum"]
 HEADER = ["mix", "events", "convert", "analyze", "both in one command", "peak memory", "`nsys stats`", "ours is"]
 SMALL = 1_000_000  # events
@@ -68,7 +68,7 @@ def measure_size(folder: Path, mix: str, events: int) -> list[str]:
         1, nsys, "stats", *reports, "--format=csv", "--force-overwrite=true", "--output", folder / "s", export
     )
     missing = [name for name in REPORTS if not (folder / f"s_{name}.csv").stat().st_size]
-    if missing:  # nsys ends with 0 where it skips a report
+    if missing:  # nsys exits with 0 if it skips a report
         sys.exit(f"nsys stats skipped {', '.join(missing)}")
     return [*row, f"{stats.wall_s:.2f} s", f"{stats.wall_s / both.wall_s:.1f}× as fast"]
 
@@ -77,7 +77,7 @@ def main() -> None:
     """Print a table of what each size of each mix takes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("events", type=int, nargs="*", default=[700_000, 7_000_000, 20_000_000])
-    parser.add_argument("--mix", choices=MIXES, action="append", help="which mix of events; without it, all")
+    parser.add_argument("--mix", choices=MIXES, action="append", help="mix of events (repeatable). Default: all")
     options = parser.parse_args()
     print(f"| {' | '.join(HEADER)} |\n|{' --- |' * len(HEADER)}")
     for mix in options.mix or MIXES:

@@ -1,8 +1,8 @@
-"""What prove's checks cost: seconds per run and per proof, beside a version without them.
+"""Cost of prove's checks, in seconds per run and per proof, compared with a version without them.
 
-`git worktree add ../before REVISION; python benchmarks/checks.py ../before` has both versions prove two programs that do next
-to nothing, in turns, with few and with many rounds. What grows with the rounds is a run's, the rest is a proof's; each proof's
-shortest of several counts. On a machine without other work the difference should be at most 0.3 s per run and 2 s per proof.
+`git worktree add ../before REVISION; python benchmarks/checks.py ../before` lets both versions prove two trivial programs in
+turns, with few and with many rounds. The part that grows with the rounds is the cost per run; the rest is the cost per proof.
+The shortest of several proofs counts. On an idle machine the difference should be at most 0.3 s per run and 2 s per proof.
 """
 
 import argparse
@@ -42,9 +42,7 @@ def split_costs(few_s: float, many_s: float) -> tuple[float, float]:
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "before", type=Path, nargs="?", help="a checkout without the checks; without it, only this one is timed"
-    )
+    parser.add_argument("before", type=Path, nargs="?", help="checkout without the checks. Default: none, time only this one")
     parser.add_argument("--repeats", type=int, default=3, help="proofs of each kind (default: 3)")
     asked = parser.parse_args()
     sources = [*([asked.before] if asked.before else []), ROOT]

@@ -1,10 +1,10 @@
-"""Analyses profiles that others published, and holds the result against plain counting over the raw files.
+"""Analyze profiles that others published, and compare the results with plain counting over the raw files.
 
     python benchmarks/foreign_traces.py FOLDER > table.md
 
-FOLDER holds them as OWNER+REPOSITORY/path/in/the/repository. What they are, and where they come from, is in
-docs/foreign-traces.md; they are not kept in this repository. The counting knows nothing of speedproof: JSON is loaded whole,
-SQLite is asked in SQL, and busy time is a sum over intervals that were sorted and merged by hand.
+FOLDER holds the profiles as OWNER+REPOSITORY/path/in/the/repository. docs/foreign-traces.md lists them and their sources; they
+are not part of this repository. The counting shares no code with speedproof: it loads whole JSON files, queries SQLite in SQL,
+and sums busy time over intervals that it sorts and merges itself.
 """
 
 import gzip
@@ -55,7 +55,7 @@ def count_chrome(path: Path) -> Counted:
 
 
 def count_sqlite(path: Path) -> Counted:
-    """Read the kernels of an export of nsys: those of the process that has most."""
+    """Read the kernels of an export of nsys, of the process that has most."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         columns = {row[1] for row in connection.execute("PRAGMA table_info(CUPTI_ACTIVITY_KIND_KERNEL)")}
         of_one = (
@@ -95,7 +95,7 @@ def main(folder: Path) -> None:
 
 
 def _compare(path: Path) -> list[str]:
-    """Return the cells of a row that tell what was found."""
+    """Return the cells of a row with what was found."""
     began = time.process_time()
     with tempfile.TemporaryDirectory() as scratch:
         try:
@@ -123,7 +123,7 @@ def _share(summary: Summary) -> float:
 
 
 def _windows(summary: Summary, counted: Counted, first_ns: float) -> Spans:
-    """Return the file's own steps, or, where it has none, the iterations that were found, on the file's clock."""
+    """Return the file's own steps on its clock; if it has none, the iterations that were found."""
     if counted.steps:
         return counted.steps
     offset_ns = min(counted.kernels)[0] - first_ns

@@ -1,11 +1,11 @@
-"""Exports of Nsight Systems of any size, generated: SQLite files that `nsys stats` and our conversion both read.
+"""Generated exports of Nsight Systems, of any size: SQLite files that `nsys stats` and our conversion can both read.
 
-They are epochs of our loop, whose backward pass another thread launches. Tables have all columns of schema 3.20, so that a row
-is as wide on disk as in a real export. Two mixes are made:
+They hold epochs of our loop, whose backward pass is launched by another thread. Tables have all columns of schema 3.20, so that
+a row is as wide on disk as in a real export. There are two mixes:
 
-- `documented`: that of a six-epoch spleen baseline run under autograd's own NVTX ranges (`emit_nvtx`): 85 % of the events are
-  ranges, nearly each under a name of its own;
-- `launches`: no such ranges, half of the events are calls, half are kernels and copies: what costs the analysis most.
+- `documented`: like a six-epoch spleen baseline run under autograd's own NVTX ranges (`emit_nvtx`): 85 % of the events are
+  ranges, almost each with its own name;
+- `launches`: no such ranges; half of the events are calls, half are kernels and copies. This is the most expensive to analyze.
 """
 
 import sqlite3

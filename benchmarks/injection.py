@@ -1,9 +1,9 @@
-"""What it costs that a program's NVTX ranges are written down: nanoseconds a range, and an A/B of the instrument.
+"""Cost of recording a program's NVTX ranges: nanoseconds per range, and an A/B test with the instrument itself.
 
-`python benchmarks/injection.py` times push and pop in loops of Python's `nvtx`, in processes of their own: without a library,
-with ranges that are not wanted, and with wanted ones. `--rounds 6` also proves one program against itself with the library, by
-the epochs that it prints: the same within 1 %, or not. The program makes 10,000 ranges a second beside other work: of the
-processor, or, with `--gpu`, of a GPU that is kept busy, as in a training.
+`python benchmarks/injection.py` times push and pop in loops of Python's `nvtx`, each in its own process: without the library,
+with ranges that are not wanted, and with ranges that are. `--rounds 6` also proves one program against itself with the library,
+by the epochs that it prints: are they equal within 1 %? The program makes 10,000 ranges per second during CPU work or, with
+`--gpu`, during work that keeps a GPU busy, as in a training.
 """
 
 import argparse
@@ -28,7 +28,7 @@ for loop in range({LOOPS}):
     best.append((time.perf_counter_ns() - begin) / {RANGES})
 print(min(best))
 """
-# A range each 100 µs: what it waits for is the clock, so what a range costs lengthens the work, not the wait.
+# One range about every 100 µs, around CPU work of a fixed amount: the cost of a range adds to the time.
 PROGRAM = """
 import nvtx, time
 def work():
@@ -49,7 +49,7 @@ for _ in range(5):
     epoch(5000)
     print("took", time.perf_counter() - begin, "at", round(a_second), "ranges a second", flush=True)
 """
-# As many, 20 around each product of matrices, which takes about 2 ms on an H200.
+# The same rate: 20 ranges per product of matrices, which takes about 2 ms on an H200.
 GPU_PROGRAM = """
 import nvtx, time, torch
 one = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
@@ -82,7 +82,7 @@ def time_range(names: list[str] | None) -> tuple[float, int]:
 
 
 def prove_same(rounds: int, gpu: bool) -> None:
-    """Print what the instrument says of a program, on the processor or on a GPU, beside the same with the library."""
+    """Print the ratio of a program to itself with the library, on the CPU or on a GPU."""
     with tempfile.TemporaryDirectory() as folder:
         left, here, out = Path(folder, "left"), Path(folder, "here"), Path(folder, "out")
         left.mkdir()
@@ -99,23 +99,23 @@ def prove_same(rounds: int, gpu: bool) -> None:
         if not done.stdout.startswith("{"):
             sys.exit(f"prove: {done.stderr.strip()[-500:]}")
         (candidate,) = json.loads(done.stdout)["candidates"]
-        heard = [len(one.records) for one in read_ranges(left)]
+        recorded = [len(one.records) for one in read_ranges(left)]
     low, high = candidate["low"], candidate["high"]
     within = low is not None and low >= 1 - SAME and high <= 1 + SAME
     ratio, pairs = candidate["ratio"], candidate["pairs"]
-    print(f"without over with: {ratio:.4f} ({low:.4f}-{high:.4f}), {pairs} pairs, {set(heard)} ranges a run")
-    print(f"the same within {SAME:.0%}: {'shown' if within else 'not shown'}")
+    print(f"without over with: {ratio:.4f} ({low:.4f}-{high:.4f}), {pairs} pairs, {set(recorded)} ranges per run")
+    print(f"the same within {SAME:.0%}: {'yes' if within else 'not established'}")
 
 
 def main() -> None:
-    """Print a line a case."""
+    """Print a line per case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=0, help="also prove a program against itself, in so many rounds")
-    parser.add_argument("--gpu", action="store_true", help="a program that keeps a GPU busy, needs torch")
+    parser.add_argument("--rounds", type=int, default=0, help="also prove a program against itself in this many rounds")
+    parser.add_argument("--gpu", action="store_true", help="use a program that keeps a GPU busy (needs torch)")
     asked = parser.parse_args()
     cases = {"no library": None, "library, not wanted": ["epoch"], "library, wanted": ["step"]}
     times = {case: [time_range(names) for _ in range(PROCESSES)] for case, names in cases.items()}
-    bare = min(ns for ns, _ in times["no library"])  # other work of the machine only ever adds
+    bare = min(ns for ns, _ in times["no library"])  # other work on the machine can only add
     for case, found in times.items():
         ns = min(each for each, _ in found)
         share = (ns - bare) * 1e-9 * 10_000

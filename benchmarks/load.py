@@ -1,8 +1,8 @@
-"""How time and memory grow where much comes at once: millions of events, many ranks, many runs, many variants.
+"""Growth of time and memory with the input: millions of events, many ranks, many runs, many variants.
 
-`python benchmarks/load.py` prints a row for each load. Every command runs in a process of its own: what counts is its time on
-the processor, which other work of the machine changes less than the time itself, and its largest memory. Results folders are
-made of one kept run, copied under other names with other times; ranks are one generated trace, given many times.
+`python benchmarks/load.py` prints a row for each load. Each command runs in its own process. Its CPU time counts, which other
+work on the machine changes less than the wall time, and its peak memory. Results folders are copies of one kept run under other
+names and with other times. Ranks are copies of one generated trace.
 """
 
 import argparse
@@ -159,7 +159,7 @@ def main() -> None:
     """Print a table of what each load takes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("loads", nargs="*", default=list(LOADS), choices=list(LOADS))
-    parser.add_argument("--first", type=int, help="so many of each kind only, the smallest")
+    parser.add_argument("--first", type=int, help="run only this many of each kind, the smallest first")
     options = parser.parse_args()
     print(f"| {' | '.join(HEADER)} |\n|{' --- |' * len(HEADER)}")
     for kind in options.loads:

@@ -1,12 +1,14 @@
-"""What each thing that nsys can record costs a training step, in one experiment on one machine.
+"""Cost of each thing that nsys can record, per training step, in one experiment on one machine.
 
     python benchmarks/nsys_switches.py OUT [--seconds 250]
 
-One program trains two networks, one after the other: of the one a step is a row of short kernels, so that the processor is what
-it waits for; of the other few long ones. Rounds of it run without nsys, with the default trace, and with one setting of
-`profiling` more at a time, each round in another order, until the time is over; the first round is always whole. `costs.json`
-and a table on standard output hold the step's time as a ratio to the run without nsys of the same round, what a machine refused
-in nsys' own words, and what the reports hold. `tables.json` has the columns and the first rows of each table of an export.
+One program trains two networks in turn. A step of the first is a row of short kernels, so that the CPU is the bottleneck; a
+step of the second has few long ones. Rounds of it run without nsys, with the default trace, and with one more setting of
+`profiling` at a time. Each round has another order. Rounds end with the time; the first one is always complete.
+
+`costs.json` and a table on standard output hold three things: the ratio of each step time to that without nsys in the same
+round, the settings that a machine refused, in nsys' words, and the content of the reports. `tables.json` holds the columns and
+the first rows of each table of an export.
 """
 
 import argparse
@@ -98,7 +100,7 @@ def _do_step(network: Any, inputs: Any, optimizer: Any) -> None:
 
 
 def run_once(name: str, nsys: Capabilities, folder: Path, steps: int) -> dict[str, Any]:
-    """Run the program under one setting; return its times, or what was said where it was refused."""
+    """Run the program under one setting; return its times, or nsys' message if it was refused."""
     program = [sys.executable, str(Path(__file__).resolve()), str(folder), "--program", f"--steps={steps}"]
     settings = SETTINGS[name]
     environ = profiled_environment(os.environ)
@@ -184,8 +186,10 @@ def main() -> None:
     """Run rounds until the time is over, write what was found, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--seconds", type=float, default=250, help="for all of it")
-    parser.add_argument("--steps", type=int, default=120, help="of short kernels an epoch; a quarter of long ones")
+    parser.add_argument("--seconds", type=float, default=250, help="time limit of the whole benchmark")
+    parser.add_argument(
+        "--steps", type=int, default=120, help="steps per epoch of short kernels; a quarter of these of long ones"
+    )
     parser.add_argument("--program", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.program:

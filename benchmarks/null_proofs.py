@@ -1,10 +1,10 @@
-"""How often `prove` claims a difference between two equal commands, in real proofs on a machine with other work.
+"""Rate of false claims of `prove` for two equal commands, in real proofs on a machine with other work.
 
     python -m benchmarks.null_proofs                # all proofs, an hour; writes the table of docs/simulations.md
-    python -m benchmarks.null_proofs --proofs 2     # two of each kind, only printed
+    python -m benchmarks.null_proofs --proofs 2     # two of each kind; prints the table only
 
 Each proof runs one command against itself, as a user would, until it is decided or futile. *Faster* and *slower* are false
-claims. The binomial test asks whether so many are likelier than by an error of 5 %.
+claims. A binomial test asks whether there are more of them than an error of 5 % allows.
 """
 
 import argparse
@@ -82,7 +82,7 @@ def format_row(kind: Kind, outcomes: Counter[str], pairs: int) -> str:
 def main() -> None:
     """Make the proofs, and write or print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--proofs", type=int, help="proofs of each kind; the table is then only printed")
+    parser.add_argument("--proofs", type=int, help="number of proofs of each kind; only print the table")
     asked = parser.parse_args()
     rows = ["| command | proofs | faster | slower | equivalent | inconclusive | pairs, mean | p of more than 5 % |"]
     rows += ["|" + " --- |" * 8]

@@ -1,10 +1,10 @@
-"""Processor time and memory of speedproof and of its peers, on the same files.
+"""CPU time and memory of speedproof and of similar tools, on the same files.
 
     python benchmarks/peers.py FOLDER --peers VENV/bin
 
-FOLDER holds the files that docs/peers.md names; VENV has `nsys-ai` and `HolisticTraceAnalysis`; `nsys` is on PATH. Every
-command runs as a process of its own, RUNS times by turns. The least processor time counts: a shared machine adds to it, and
-takes nothing off.
+FOLDER holds the files that docs/peers.md names. VENV has `nsys-ai` and `HolisticTraceAnalysis`, and `nsys` is on PATH. Each
+command runs RUNS times in its own process, in turns with the others. The lowest CPU time counts, since other work on a shared
+machine can only add to it.
 """
 
 import argparse
@@ -39,7 +39,7 @@ class Cost(NamedTuple):
     processor_s: float
     wall_s: float
     peak_mib: float
-    ended: str  # empty where it ended well
+    ended: str  # empty if it ended well
 
 
 def list_commands(file: Path, peers: Path, out: Path) -> dict[str, list[str]]:
@@ -77,7 +77,7 @@ def main() -> None:
     """Print a table of all commands on all files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--peers", type=Path, required=True, help="where nsys-ai and the python with HTA are")
+    parser.add_argument("--peers", type=Path, required=True, help="folder with nsys-ai and the python that has HTA")
     parser.add_argument("--runs", type=int, default=2)
     options = parser.parse_args()
     print("| file | command | CPU, s | wall, s | peak memory, MiB |\n| --- | --- | --- | --- | --- |")

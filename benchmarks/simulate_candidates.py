@@ -1,9 +1,9 @@
-"""How often a proof of several candidates makes any false claim, if all commands are the same.
+"""Rate of false claims of a proof with several candidates, if all commands are equal.
 
     python benchmarks/simulate_candidates.py            # prints the table of docs/simulations.md
 
-Each round gives every command a time whose log is normal; the candidates share their reference, so their ratios are correlated.
-A claim is an interval that excludes 1. Rounds end as in the real rule: at the first look at which all candidates are decided.
+Each round gives every command a log-normal time. The candidates share their reference, so their ratios are correlated. A claim
+is an interval that excludes 1. Rounds end by the real rule: at the first look at which all candidates are decided.
 """
 
 import argparse

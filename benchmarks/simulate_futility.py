@@ -1,10 +1,10 @@
-"""What ending early costs and saves, if the rounds that are left would hardly decide.
+"""Cost and savings of ending early, if the remaining rounds would hardly decide.
 
     python benchmarks/simulate_futility.py              # prints the table of docs/simulations.md
 
-A proof is 24 pairs of normal log ratios about an effect. It ends at a look at which two programs are faster, slower or
-equivalent, as the real rule does, or at which :class:`speedproof.stats.sequential.Question` sees too small a chance that they
-will be. Both are worked out here for all proofs at once; a test compares them with the real ones.
+A proof is 24 pairs of normal log ratios around an effect. It ends at a look at which two programs are faster, slower or
+equivalent by the real rule, or at which :class:`speedproof.stats.sequential.Question` finds that they hardly ever will be. Both
+are computed here for all proofs at once; a test compares them with the real ones.
 """
 
 import argparse
@@ -21,7 +21,7 @@ EFFECTS = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.10, 0.20, 0.50)
 MARGIN = float(np.log(1.02))
 PROOFS = 40_000
 SEED = 20_261_126
-COUNTS_FROM = 0.05  # a share of what hardly ever decides says nothing
+COUNTS_FROM = 0.05  # the share of a rare outcome means nothing
 
 Array = NDArray[np.float64]
 
@@ -30,8 +30,8 @@ Array = NDArray[np.float64]
 class Rates:
     """Shares of all proofs, and their mean number of rounds, without giving up and with it."""
 
-    right: float  # decide rightly by the last look
-    given_up: float  # of those that would decide rightly
+    right: float  # decide correctly by the last look
+    given_up: float  # of those that would decide correctly
     wrong: tuple[float, float]
     ended: float  # as futile, of those that would not decide
     rounds: tuple[float, float]
@@ -84,7 +84,7 @@ def main() -> None:
     """Print a row for each noise and effect, and the largest share that is given up."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--proofs", type=int, default=PROOFS)
-    parser.add_argument("--least", type=float, default=LEAST_CHANCE, help="the chance below which a proof is given up")
+    parser.add_argument("--least", type=float, default=LEAST_CHANCE, help="chance below which a proof is given up")
     asked = parser.parse_args()
     rng, worst = np.random.default_rng(SEED), 0.0
     print("| pairs vary by | effect | decided rightly | of these given up | wrongly: before, now | rounds: before, now |")

@@ -1,10 +1,10 @@
-"""How often the intervals and claims of the report are right, over thousands of made-up simulations whose truth is known.
+"""How often the report's intervals and claims are correct, over thousands of simulations with a known truth.
 
     python benchmarks/simulate_intervals.py                 # prints the tables of docs/simulations.md and draws its figure
 
-An experiment is a plan of real rounds (`plan_experiment`), run on made-up machines, and judged by the report's own rule. A
-machine's own ratio differs from the model's by a deviation. An experiment speaks for its machine, so its truth is the machine's
-ratio; several machines speak for their model of GPU, so their truth is the model's.
+An experiment is a plan of real rounds (`plan_experiment`) on simulated machines, judged by the report's own rule. A machine's
+ratio deviates from that of its GPU model. One experiment is about its machine, so its truth is the machine's ratio. Several
+machines are about their GPU model, so their truth is the model's ratio.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def heavy_tailed(rng: np.random.Generator, shape: tuple[int, int, int]) -> Array
 
 
 def in_bursts(rng: np.random.Generator, shape: tuple[int, int, int]) -> Array:
-    """Return normal deviations where now and then three runs in a row take 5 to 30 % longer, as beside a neighbour's job."""
+    """Return normal deviations; now and then three runs in a row take 5 to 30 % longer, as if another job ran."""
     begins = rng.random(shape) < 0.05
     slowdown = np.where(begins, np.log1p(rng.uniform(0.05, 0.30, shape)), 0.0)
     later = [np.pad(slowdown, ((0, 0), (0, 0), (lag, 0)))[..., : shape[2]] for lag in (0, 1, 2)]
@@ -99,12 +99,12 @@ def simulate(
     simulations: int,
     rng: np.random.Generator,
 ) -> Rates:
-    """Return how often the report is right where the second variant is truly `speedup` times as fast on its model of GPU."""
+    """Return how often the report is right if the second variant is truly `speedup` times as fast on its model of GPU."""
     own = math.log(speedup) + deviation * rng.standard_normal((simulations, experiments))
     logs = _make_logs(machine, own, _positions(experiments, rounds), rng)
     low, high = interval_of(logs)
     truth = own[:, 0] if experiments == 1 else np.full(simulations, math.log(speedup))
-    # An experiment that says "here" claims wrongly where its machine's own ratio is on the other side.
+    # One experiment claims for its own machine, so its claim is false if that machine's ratio is beyond 1.
     wrong_side = (low > 0) | (high < 0)
     return Rates(
         machine.name, experiments, rounds, deviation,

@@ -1,10 +1,10 @@
 """How often equal variants are called different, by the order of their runs and the kind of noise.
 
     python -m benchmarks.simulate_orders            # prints the tables
-    python -m benchmarks.simulate_orders --write    # and puts them into docs/simulations.md
+    python -m benchmarks.simulate_orders --write    # and writes them into docs/simulations.md
 
-A proof has up to 24 rounds of two variants. Its run times are made up on orders that each design draws, and judged by the rule
-of `speedproof prove`, or after a number of rounds that was fixed beforehand.
+A proof has up to 24 rounds of two variants. Each design draws orders, and run times are simulated for them. They are judged by
+the rule of `speedproof prove`, or after a fixed number of rounds.
 """
 
 import math
@@ -171,7 +171,7 @@ def _slack_of(kind: Kind) -> float:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Shares of proofs by all of the rule, rounds on average, and what a Mann–Whitney U test says of the same runs."""
+    """Shares of proofs by the whole rule, mean number of rounds, and the claims of a Mann–Whitney U test on the same runs."""
 
     claimed: float
     contested: float
@@ -358,7 +358,7 @@ def _describe_compared(found: Compared) -> list[str]:
 
 
 def main() -> None:
-    """Print the tables, and put them into the page if wanted."""
+    """Print the tables, or also write them into the page."""
     print_or_write(__doc__, tabulate, PROOFS, PAGE, TABLE)
 
 

@@ -1,10 +1,10 @@
-"""How often quality is judged wrongly, by the rule of docs/statistics.md: one variant is worse by exactly the margin.
+"""How often quality is misjudged by the rule of docs/statistics.md, if one variant is worse by exactly the margin.
 
     python benchmarks/simulate_quality.py
 
-prints two tables. One experiment: by seeds and their deviation, how often *no worse* is said, and how often a quality comes out
-better by more than the margin. Several machines: how often *no worse* is said by the machines' means alone, and by the wider
-of their interval and the seeds'.
+prints two tables. For one experiment, by number of seeds and their deviation: how often the outcome is *no worse*, and how
+often a quality measures better by more than the margin. For several machines: how often the outcome is *no worse* by the
+machines' means alone, and by the wider of their interval and that of the seeds.
 """
 
 import numpy as np

@@ -1,11 +1,11 @@
-"""By how many standard errors an interval must extend at each look, so that all looks together miss the truth rarely enough.
+"""Critical values of the repeated intervals: how wide they must be so that all looks together rarely miss the truth.
 
     python benchmarks/simulate_stopping.py              # prints CRITICAL of src/speedproof/stats/sequential.py
     python benchmarks/simulate_stopping.py --joint      # prints JOINT_CRITICAL
 
-A path is 24 normal differences whose mean is 0. At each look after n of them the quantile is found beyond which so many of the
-paths lie that no earlier look has stopped, that the error spent up to here is 0.05 · n / 24 of all paths; of k intervals that
-hold together, 0.05 / k · n / 24.
+A path is 24 normal differences with a mean of 0. A path that exceeds the critical value at a look has missed the truth and
+stops. After n differences, 0.05 · n / 24 of all paths may have missed. So a look's critical value is the quantile among the
+paths that have not stopped. For k intervals that hold together, the share is 0.05 / k · n / 24.
 """
 
 import argparse
@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 
 LOOKS = (4, 6, 8, 10, 12, 16, 20, 24)
 ERROR = 0.05
-PATHS = 2_000_000  # of 200,000 the first look's value is off by some 0.06
+PATHS = 2_000_000  # with 200,000, the first look's value is off by about 0.06
 _AT_ONCE = 200_000
 SEED = 20_261_123
 COMPARISONS = (*range(2, 11), 12, 15, 20, 25)
-JOINT_PATHS = 16_000_000  # of which each of 25 intervals may miss in 0.2 %
-_TAIL = 2.3  # below any critical value: paths that never reach it need not be kept
+JOINT_PATHS = 16_000_000  # each of 25 intervals may miss in 0.2 % of them
+_TAIL = 2.3  # below every critical value: paths that never reach it are dropped
 
 
 def find_critical(
     paths: int, rng: np.random.Generator, looks: tuple[int, ...] = LOOKS, error: float = ERROR
 ) -> dict[int, float]:
-    """Return, for each look, by how many standard errors the interval extends to either side of the mean."""
+    """Return, for each look, half the width of the interval in standard errors."""
     return _spend_error(student_paths(paths, rng, looks), paths, looks, error)
 
 

@@ -1,10 +1,10 @@
-"""What benchmark tools conclude of the same made-up runs as `speedproof prove`: false claims, and differences that they find.
+"""Conclusions of benchmark tools and of `speedproof prove` from the same simulated runs: false claims, and differences found.
 
     python -m benchmarks.simulate_tools            # prints the tables
-    python -m benchmarks.simulate_tools --write    # and puts them into docs/simulations.md
+    python -m benchmarks.simulate_tools --write    # and writes them into docs/simulations.md
 
-Each tool's rule is written anew from its source, which the first table names. It is given 24 runs of each variant: once as
-hyperfine runs them, all of the reference and then all of the candidate, and once interleaved.
+The rule of each tool is reimplemented from its source, which the first table names. It gets 24 runs of each variant: once as
+hyperfine runs them, all of the reference before all of the candidate, and once interleaved.
 """
 
 from collections.abc import Callable
@@ -67,7 +67,7 @@ def name_faster(reference: Array, candidate: Array) -> Signs:
 
 
 def name_faster_beyond_deviation(reference: Array, candidate: Array) -> Signs:
-    """Conclude as who reads hyperfine's ratio and sees that 1 lies beyond the deviation that is printed with it."""
+    """Conclude like a reader of hyperfine's ratio who sees that 1 lies outside of the printed deviation."""
     ratios = reference.mean(axis=1) / candidate.mean(axis=1)
     ratios = np.maximum(ratios, 1 / ratios)
     deviations = ratios * np.hypot(_relative_deviation(reference), _relative_deviation(candidate))
@@ -81,7 +81,7 @@ def decide_by_noise(reference: Array, candidate: Array) -> Signs:
 
 
 def decide_by_gap(reference: Array, candidate: Array) -> Signs:
-    """Conclude as nvbench-compare-robust: between the stretches from least time to third quartile there is a gap of 0.5 %."""
+    """Conclude as nvbench-compare-robust: the ranges from minimum to third quartile are 0.5 % apart."""
     upper_rank = (75 * (reference.shape[1] - 1) + 50) // 100  # the nearest one, without interpolation
     (low, high), (own_low, own_high) = (
         (np.sort(times, axis=1)[:, 0], np.sort(times, axis=1)[:, upper_rank]) for times in (reference, candidate)
@@ -209,7 +209,7 @@ def _describe_kind(kind: Kind, proofs: int, effect: float, describe: Callable[[S
 
 
 def main() -> None:
-    """Print the tables, and put them into the page if wanted."""
+    """Print the tables, or also write them into the page."""
     print_or_write(__doc__, tabulate, PROOFS, PAGE, TABLE)
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def mark_table(name: str, script: str) -> tuple[str, str]:
-    """Return the comments around what the benchmark `script` writes."""
+    """Return the comments around the table of the benchmark `script`."""
     return f"<!-- {name}: written by `{script}` -->", f"<!-- end of {name} -->"
 
 
 def read_table(page: Path, name: str, script: str) -> str:
-    """Return what stands between the comments in a page."""
+    """Return the text between the comments in a page."""
     begin, end = mark_table(name, script)
     _, found, rest = page.read_text(encoding="utf-8").partition(begin)
     if not found or end not in rest:
@@ -21,7 +21,7 @@ def read_table(page: Path, name: str, script: str) -> str:
 
 
 def write_table(page: Path, name: str, script: str, table: str) -> None:
-    """Replace what stands between the comments in a page."""
+    """Replace the text between the comments in a page."""
     read_table(page, name, script)
     begin, end = mark_table(name, script)
     before, _, rest = page.read_text(encoding="utf-8").partition(begin)

@@ -1,10 +1,10 @@
-"""How large a page with a timeline is, and how soon Chromium shows it.
+"""Size of a page with a timeline, and how soon Chromium shows it.
 
-`python -m benchmarks.timeline` makes the page of a pair of generated traces (generated_export.py says what is in them) as
-`speedproof trace diff` does, for each mix, of 700,000 recorded events in all, to which idle stretches come. It opens the page
-several times in a headless Chromium of 1440×900 pixels. Times count from the beginning of the navigation; of several the least
-and, in brackets, the median stand there. A redraw is what a zoom takes until the frame after it. The same events are written
-for Perfetto. It ends with 1 where a page is larger, or its timeline later, than is wanted of it.
+`python -m benchmarks.timeline` makes the page of a pair of generated traces (see generated_export.py), as `speedproof trace
+diff` does. It has 700,000 recorded events for each mix, plus idle gaps. A headless Chromium of 1440×900 pixels opens it several
+times. Times count from the start of the navigation; the table shows the shortest and, in brackets, the median. A
+redraw is the time from a zoom to the frame after it. The same events are written for Perfetto. It exits with 1 if a page is
+larger, or its timeline later, than the limits below.
 """
 
 import argparse

@@ -56,6 +56,30 @@ def test_every_relative_link_of_a_document_leads_to_a_file():
     assert [(path.name, link) for path, link in links if ":" not in link and (path.parent / link).resolve() not in there] == []
 
 
+def test_every_link_to_a_section_leads_to_its_heading():
+    def name_anchors(text: str) -> set[str]:
+        headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+        return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+
+    pages = {ROOT / name: (ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS}
+    links = [(path, link) for path, text in pages.items() for link in re.findall(r"\]\(([\w./-]*)#([^)\s]+)\)", text)]
+    assert len(links) > 50
+    aims = [(path, path if not page else (path.parent / page).resolve(), anchor) for path, (page, anchor) in links]
+    assert [(path.name, anchor) for path, aim, anchor in aims if aim in pages and anchor not in name_anchors(pages[aim])] == []
+
+
+def test_every_step_of_a_walk_names_what_its_module_defines():
+    walks = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## The walks")[2].partition("\n## ")[0]
+    steps = re.findall(r"`([\w/]+\.py)`,\s+`(\w+)`", walks)
+    assert len(steps) >= 32
+    missing = [
+        (module, name)
+        for module, name in steps
+        if not re.search(rf"^\s*(def |class )?{name}\b", (ROOT / PACKAGE / module).read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert missing == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_path_that_a_document_names_is_there(document):
     paths = list_paths((ROOT / document).read_text(encoding="utf-8"))

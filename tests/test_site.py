@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 
 from docs.build import collect_pages, list_evidence
+from docs.pictures import CALLOUTS, PICTURES
 from docs.reference import name_type, write_reference
 from docs.verdict_schema import SCHEMA, write_schema
 from speedproof.config.model import Config
@@ -38,12 +39,39 @@ def test_the_search_leaves_out_evidence_and_no_guide(tmp_path):
     excluded = {
         path.relative_to(tmp_path).as_posix()
         for path in tmp_path.rglob("*.md")
-        if path.read_text(encoding="utf-8").startswith("---\nsearch:\n  exclude: true\n---\n\n# ")
+        if path.read_text(encoding="utf-8").startswith("---\nsearch:\n  exclude: true\n---\n\n")
     }
     records = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("records/*/report.md")}
     assert len(records) > 5
-    assert excluded == records | set(list_evidence())
+    assert {name for name in excluded if not name.startswith("tests/")} == records | set(list_evidence())
+    assert {path.relative_to(tmp_path).as_posix() for path in (tmp_path / "tests").rglob("*.md")} <= excluded
     assert {"docs/adversary.md", "docs/records.md"} <= excluded and "docs/checks.md" not in excluded
+
+
+def test_pages_explain_the_words_of_the_glossary_that_they_use(tmp_path):
+    collect_pages(tmp_path)
+    pages = {path.relative_to(tmp_path).as_posix(): path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.md")}
+    assert "\n*[idle gaps]: a stretch of time without GPU work\n" in pages["docs/report.md"]
+    assert "\n*[round]: each variant once, in random order, with the same seed\n" in pages["docs/checks.md"]
+    assert "*[idle gap]" not in pages["docs/container.md"]  # which does not use it
+    explaining = {name for name, text in pages.items() if re.search(r"^\*\[", text, re.MULTILINE)}
+    assert not explaining & {"docs/glossary.md", *list_evidence()}
+    site = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
+    assert "abbr" in site["markdown_extensions"] and all((tmp_path / sheet).is_file() for sheet in site["extra_css"])
+
+
+def test_how_to_read_a_report_explains_each_number_of_its_picture():
+    rows = re.findall(r"^\| (\d+) \| (.+?) \|", read_page("report.md"), re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, len(CALLOUTS) + 1))
+    named = {part.strip("*") for _, part in rows if part.startswith("*")}
+    assert all(any(name in callout.element for callout in CALLOUTS) for name in named) and len(named) == 6
+
+
+def test_pictures_are_small_shown_and_from_records_that_are_there():
+    pages = "".join(read_page(page.name) for page in (ROOT / "docs").glob("*.md"))
+    for name, picture in PICTURES.items():
+        assert (ROOT / f"docs/{name}.webp").stat().st_size < 150_000 and f"]({name}.webp)" in pages
+        assert picture.record is None or (ROOT / "records" / picture.record / "report.md").is_file()
 
 
 def test_every_workload_has_a_line_in_their_list():

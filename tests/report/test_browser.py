@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from docs.pictures import CALLOUTS, number_elements
 from tests.chromium import Chromium, find_chromium
 
 SIZES = [(420, 900), (1440, 900), (2560, 1300)]
@@ -43,6 +44,18 @@ def test_verdict_and_forest_plot_lie_on_the_first_screen(opened, width, height, 
     page.screenshot(tmp_path / "page.png")
     ground = np.asarray(Image.open(tmp_path / "page.png").convert("L"))[:, :8].mean()
     assert ground > 240 if scheme == "light" else ground < 40
+
+
+def test_the_picture_of_the_first_screen_numbers_each_part_beside_it(opened):
+    page = opened(1040, 1000)
+    number_elements(page, CALLOUTS)
+    marks = "[...document.querySelectorAll('.callout')].map((mark) => [mark.textContent, mark.getBoundingClientRect()])"
+    boxes = page.evaluate(f"{marks}.map(([number, {{x, y, width}}]) => [number, x, y, width])")
+    assert [number for number, *_ in boxes] == [str(number) for number in range(1, len(CALLOUTS) + 1)]
+    middles = [(x + width / 2, y + width / 2) for _, x, y, width in boxes]
+    assert all(0 < x < 1040 and 0 < y < 1000 for x, y in middles)
+    apart = [np.hypot(x - u, y - v) for n, (x, y) in enumerate(middles) for u, v in middles[:n]]
+    assert min(apart) > 20  # pixels: the width of a mark
 
 
 def rectangle(selector):

@@ -1,4 +1,4 @@
-# Where the time of each trace went, and what the experiments say together.
+# Analyze each trace, then compare the experiments.
 
 
 localrules:

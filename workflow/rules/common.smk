@@ -1,4 +1,4 @@
-# Shared by all steps: the checked configuration, and what of it and of the sources each step depends on
+# Shared by all steps: the checked configuration, and the parts of it and the sources that each step depends on
 
 import os
 import sys
@@ -54,7 +54,7 @@ os.environ.update(WORKLOAD.environment(os.environ))
 if CONTAINERISED:
     os.environ.update(job_environment(os.environ, WORKLOAD.module_folders, FOLDERS.values(), sees_gpu()))
 
-# All cores that there are; for a Slurm job its own number is asked for, as a resource.
+# All cores; a Slurm job requests its own number as a resource.
 CORES = workflow.resource_settings.cores or 1
 
 RESULTS = CONFIG.results
@@ -68,35 +68,35 @@ ASKED = f"{RESULTS}/.doctor-asked"
 COMPARISON = f"{RESULTS}/comparison.json"
 REPORT = f"{RESULTS}/report.html"
 
-# The configuration as the steps read it. It is no job's input, or any change would rerun all; settings_of says what a step depends on.
+# The configuration that steps read. It is not an input of a job, or every change would rerun all; see settings_of.
 CONFIG_FILE = f"{RESULTS}/config.json"
 write_json_if_changed(Path(CONFIG_FILE), CONFIG)
 
 
 def settings_of(*sections):
-    """Return the sections of the configuration that a step depends on: where they change, it runs again."""
+    """Return the sections of the configuration that a step depends on: if they change, it runs again."""
     return CONFIG.model_dump(mode="json", include=set(sections))
 
 
 def settings_of_experiments():
-    """Return what an experiment measures and how, without variants that it does not measure: a change of these reruns nothing.
+    """Return the settings of an experiment, without variants that it does not measure: changing these reruns nothing.
 
-    How a variant is called is no part of it: a title is corrected without a run.
+    Titles are left out, so that correcting one reruns nothing.
     """
     settings = {**settings_of("case", "measurement", "profiling"), "workload": CONFIG.shared}
-    del settings["measurement"]["experiments"]  # each is planned alike, however many there are
+    del settings["measurement"]["experiments"]  # their number changes the plan of none
     del settings["profiling"]["keep_reports"]
     measured = {name: without_title(CONFIG.completed_variants[name].settings) for name in CONFIG.measurement.all_variants()}
     return {**settings, "variants": measured}
 
 
 def titles_of_variants():
-    """Return how the variants are called, which the comparison takes from the configuration."""
+    """Return the titles of the variants, which the comparison takes from the configuration."""
     return {name: CONFIG.completed_variants[name].title for name in CONFIG.measurement.all_variants()}
 
 
 def sources_of(step):
-    """Return the digest of a step's sources: where they are edited, it runs again."""
+    """Return the digest of a step's sources: if one is edited, it runs again."""
     return [digest_step(step), WORKLOAD.digest_sources(step)]
 
 
@@ -108,7 +108,7 @@ def profiled_runs(experiment):
 
 
 def analyses():
-    """Return what is made of the traces: a summary of each run, and who waited for whom where several ranks trained."""
+    """Return the results of trace analysis: a summary of each run, and the waits between ranks if there are several."""
     folders = {
         f"{RESULTS}/analysis/{experiment}/{run}": ranks
         for experiment in CONFIG.experiments()

@@ -1,11 +1,11 @@
-# The image that jobs run in with --use-singularity, and its digest in a small file: content, not time, decides reruns.
+# The image of jobs with --use-singularity, and its digest in a small file, so that its content and not its time decides reruns.
 
 
 localrules:
     image,
 
 
-# The one step that runs outside of the container: a `run` block, which has none, says so to Snakemake's lint.
+# This step alone runs outside of the container. It is a `run` block, since Snakemake's lint wants a container for `shell`.
 MAKE_IMAGE = (
     "python3 -m speedproof image --config={CONFIG_FILE:q} --definition={params.definition:q}"
     " --record={output.record:q} --log={log:q}"

@@ -1,4 +1,4 @@
-# What a dry run says besides: GPU minutes by past records, disk and download.
+# A dry run also prints the cost: GPU minutes estimated from records, disk and download.
 
 if {"-n", "--dry-run", "--dryrun"} & set(sys.argv):
     from speedproof.run.archive.cost import describe_cost, estimate_cost

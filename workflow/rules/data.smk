@@ -1,4 +1,4 @@
-# What the workload's programs train on: fetched or made, checked, checksums written down.
+# The data of the workload's programs: download or generate them, check them, write their checksums.
 
 
 localrules:

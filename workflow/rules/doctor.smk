@@ -1,6 +1,6 @@
-# What the machine that trains can do and measure: asked there whenever an experiment is to run, before anything trains. ASKED is
-# removed when the experiments have run, so that only an experiment makes the doctor run again. (`ancient` would order the two as
-# well, but a job that depends on a running one by `ancient` alone is skipped, whatever else of it changed.)
+# Check what the training machine can run and measure, before each experiment. ASKED is removed after the experiments, so that only
+# an experiment makes the doctor run again. (`ancient` would also order the two, but Snakemake skips a job that depends on a running
+# job by `ancient` alone, even if its other inputs changed.)
 
 
 rule doctor:

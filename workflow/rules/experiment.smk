@@ -1,5 +1,5 @@
-# An experiment: one job that has the machine and its GPU for itself, since two jobs that measure side by side spoil both. On
-# several nodes it starts outside of the container, where srun is, and enters the container on each.
+# An experiment: one job with a machine and its GPU to itself, since two jobs that measure at once spoil each other's times. On
+# several nodes it starts outside of the container, which has no srun, and enters the container on each node.
 
 NODES = CONFIG.experiment_nodes()
 

@@ -1,4 +1,4 @@
-# What a reader opens: figures, report.md and its HTML twin.
+# The report: figures, report.md and report.html.
 
 
 localrules:

@@ -1,4 +1,4 @@
-# The discarded first run of each command of a proof (`speedproof prove --profile`), where its runs will be; asked for by its name.
+# The discarded first run of each command of a proof (`speedproof prove --profile`), on the machine of its runs. Called by name.
 
 
 rule warm_up:
