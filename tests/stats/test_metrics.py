@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from rich.console import Console
 
 import speedproof
-from speedproof.report.headlines import describe_main
 from speedproof.report.markdown import write_report
+from speedproof.report.ratio_phrases import describe_main
 from speedproof.report.report_tables import list_further, list_levels, list_ratios
 from speedproof.report.terminal import print_metrics
 from speedproof.results.comparison import COMPARISON_FILE, read_comparison
@@ -20,7 +20,8 @@ from speedproof.results.quality import Quality
 from speedproof.results.run_record import Part
 from speedproof.run.proof.request import ProofRequest
 from speedproof.stats.compare import compare_experiments, write_comparison
-from speedproof.stats.main_ratios import MainRatio, list_headline_ratios
+from speedproof.stats.finding import Reader
+from speedproof.stats.main_ratios import list_headline_ratios
 from speedproof.stats.metrics import METRICS, Metric, measure_run
 from speedproof.stats.run_values import (
     epoch_s,
@@ -285,8 +286,7 @@ def test_an_entry_alone_puts_a_metric_into_headlines_sentences_and_options(tmp_p
     step, epoch = (next(one for one in comparison.ratios if one.metric == name) for name in ("step_s", "training_epoch_s"))
     assert (step.centre, step.quality, step.work) == (pytest.approx(epoch.centre), epoch.quality, epoch.work)
     assert [ratio.metric for ratio in list_headline_ratios(comparison)] == ["step_s"]
-    main = MainRatio(step, "shown")
-    assert "makes a step" in "".join(describe_main(main, comparison))
+    assert "makes a step" in "".join(describe_main(Reader(comparison).read(step)))
 
 
 # They are also what columns, keys or fields are called.
