@@ -247,7 +247,7 @@ def test_a_killed_program_leaves_its_marks(tmp_path):
 
 def test_a_killed_experiment_leaves_no_pipe(tmp_path):
     program = (
-        "import os\nfrom pathlib import Path\nfrom speedproof.run.read_marks import timing_marks\n"
+        "import os\nfrom pathlib import Path\nfrom speedproof.run.marks_pipe import timing_marks\n"
         "from speedproof.util.child_processes import run_child\npipe = Path('marks.jsonl').absolute()\n"
         "with timing_marks(pipe): run_child(['sh', '-c', 'touch begun; sleep 60'], 1, os.environ, pipe=pipe)\n"
     )
