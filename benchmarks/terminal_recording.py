@@ -1,4 +1,4 @@
-"""Makes docs/terminal.txt, what a terminal shows of two proofs, and docs/terminal.svg, its picture in the README.
+"""Makes docs/terminal.svg, the picture of a terminal in the README, and the transcript of two proofs that it shows.
 
 PYTHONPATH=. python -m benchmarks.terminal_recording            # runs the commands and prints what they print, a minute
 PYTHONPATH=. python -m benchmarks.terminal_recording --write    # also writes both files, on a quiet machine
@@ -19,7 +19,7 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 ROOT = Path(__file__).parents[1]
-TRANSCRIPT, PICTURE = ROOT / "docs/terminal.txt", ROOT / "docs/terminal.svg"
+TRANSCRIPT, PICTURE = Path(__file__).with_suffix(".txt"), ROOT / "docs/terminal.svg"
 PROGRAM = ROOT / "examples/train_adam.py"
 EXPECTED = {"--in-place": "Faster", "--prefetch": "Slower"}  # the idea, and the outcome that README's text relies on
 COMMAND = (
