@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 random = np.random.default_rng(int(os.environ.get("SPEEDPROOF_SEED", "0")))
-inputs = random.normal(size=(30_000, 160)).astype("f4")
-targets = inputs @ random.normal(size=(160, 160)).astype("f4") + random.normal(size=(30_000, 160)).astype("f4")
-weights, mean, square, scratch = np.zeros((4, 160, 160), "f4")
+inputs = random.normal(size=(24_000, 192)).astype("f4")
+targets = inputs @ random.normal(size=(192, 192)).astype("f4") + random.normal(size=(24_000, 192)).astype("f4")
+weights, mean, square, scratch = np.zeros((4, 192, 192), "f4")
 draw = ThreadPoolExecutor(1).map if "--prefetch" in sys.argv else map
 
 
@@ -34,6 +34,6 @@ def update(gradient):
 
 for epoch in range(5):
     began = time.perf_counter()
-    for rows, wanted in draw(lambda drawn: (inputs[drawn], targets[drawn]), random.permutation(30_000).reshape(-1, 8)):
-        update(rows.T @ (rows @ weights - wanted) / 8)
+    for rows, wanted in draw(lambda drawn: (inputs[drawn], targets[drawn]), random.permutation(24_000).reshape(-1, 6)):
+        update(rows.T @ (rows @ weights - wanted) / 6)
     print(f"epoch {epoch + 1} took {time.perf_counter() - began:.6f} s, error {np.abs(inputs @ weights - targets).mean():.4f}")

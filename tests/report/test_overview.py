@@ -78,9 +78,8 @@ def mark_cases(groups):
 
 def test_a_mark_chooses_the_cases_by_group(records, tmp_path):
     readme = tmp_path / "README.md"
-    groups = (
-        "Whole epochs: [profiling_validation_epoch_ratio]\nProfiling: [profiling_training_epoch_ratio, profiling_training_epoch_ratio_figure]\n"
-    )
+    groups = "Whole epochs: [profiling_validation_epoch_ratio]\n"
+    groups += "Profiling: [profiling_training_epoch_ratio, profiling_training_epoch_ratio_figure]\n"
     readme.write_text(f"before\n{mark_cases(groups)}after\n")
     for _ in range(2):  # the second time changes nothing
         update_readme(readme, records)
