@@ -49,7 +49,7 @@ adversary: $(VENV)/.installed
 records: $(VENV)/.installed
 	$(BIN)/python -m pytest tests/results/test_record.py -m 'not faults' -n 2
 
-# The README's picture of a terminal, from the commands that it shows, a minute; nothing else should run meanwhile.
+# The README's picture of a terminal, from the commands that it shows, two minutes; nothing else should run meanwhile.
 recording: $(VENV)/.installed
 	PYTHONPATH=. $(BIN)/python -m benchmarks.terminal_recording --write
 

@@ -1,6 +1,6 @@
 """Makes docs/terminal.svg, the picture of a terminal in the README, and the transcript of two proofs that it shows.
 
-PYTHONPATH=. python -m benchmarks.terminal_recording            # runs the commands and prints what they print, a minute
+PYTHONPATH=. python -m benchmarks.terminal_recording            # runs the commands and prints what they print, two minutes
 PYTHONPATH=. python -m benchmarks.terminal_recording --write    # also writes both files, on a quiet machine
 """
 
@@ -92,7 +92,7 @@ def list_missing(transcript: str) -> list[str]:
 def main() -> None:
     """Print a recording, and write it with `--write`."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
