@@ -1,6 +1,6 @@
 # Two commands set everything up on a machine with Python 3.11 or newer: `make demo` and `make test`.
 .DELETE_ON_ERROR:
-.PHONY: demo test dear cluster faults adversary fuzz records lint docs lock audit clean
+.PHONY: demo test dear cluster faults adversary fuzz records recording lint docs lock audit clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -48,6 +48,10 @@ adversary: $(VENV)/.installed
 # Rebuild every record from its evidence, minutes; `make test` rebuilds those with few traces.
 records: $(VENV)/.installed
 	$(BIN)/python -m pytest tests/results/test_record.py -m 'not faults' -n 2
+
+# Record the README's picture of a terminal again, two minutes. Nothing else should run meanwhile.
+recording: $(VENV)/.installed
+	PYTHONPATH=. $(BIN)/python -m benchmarks.terminal_recording --write
 
 # Test malformed inputs, 10,000 per target; write the table of docs/fuzzing.md. FUZZ=exports runs one target.
 fuzz: $(VENV)/.installed

@@ -1,4 +1,4 @@
-"""Makes docs/timeline.webp, the README's moving picture: the timeline of a report's page, zoomed into by the wheel.
+"""Makes docs/timeline.webp, the worked case's moving picture: the timeline of a report's page, zoomed into by the wheel.
 
 How to make it again, from a copy of a record that holds traces (it needs Chromium, and the tests' packages):
 

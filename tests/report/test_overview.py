@@ -48,26 +48,64 @@ def test_the_table_takes_its_place_between_the_marks(records, tmp_path):
     assert readme.read_text() == f"before\n\n{begin}\n{tabulate_records(records, link=link)}{end}\n\nafter\n"
 
 
-def test_the_newest_records_and_the_cases_have_places_of_their_own(records, tmp_path):
+def test_records_and_cases_have_places_of_their_own(records, tmp_path):
     readme = tmp_path / "README.md"
-    readme.write_text("".join(f"{BEGIN.format(part=part)}\n{END.format(part=part)}\n" for part in ("cases", "newest records")))
-    for day in ("22", "23", "24"):
-        (records.parent / "many" / f"2026-11-{day}-h200").parent.mkdir(exist_ok=True)
-        (records.parent / "many" / f"2026-11-{day}-h200").symlink_to(records / "2026-11-21-h200")
-    (records.parent / "many" / "2026-11-21-h200").symlink_to(records / "2026-11-21-h200")
-    update_readme(readme, records.parent / "many", "r")
-    cases, newest = readme.read_text().split(END.format(part="cases"))
-    assert [day for day in ("21", "22", "23", "24") if f"(r/2026-11-{day}-h200/report.md)" in newest] == ["22", "23", "24"]
-    assert "2026-11-24-h200" in cases and "2026-11-23-h200" not in cases  # a claim is judged once, by the newest record
+    readme.write_text("".join(f"{BEGIN.format(part=part)}\n{END.format(part=part)}\n" for part in ("cases", "records")))
+    for day in ("22", "23"):
+        (tmp_path / "many" / f"2026-11-{day}-h200").parent.mkdir(exist_ok=True)
+        (tmp_path / "many" / f"2026-11-{day}-h200").symlink_to(records / "2026-11-21-h200")
+    update_readme(readme, tmp_path / "many", "r")
+    cases, listed = readme.read_text().split(END.format(part="cases"))
+    assert [day for day in ("22", "23") if f"(r/2026-11-{day}-h200/report.md)" in listed] == ["22", "23"]
+    assert "2026-11-23-h200" in cases and "2026-11-22-h200" not in cases  # a claim is judged once, by the newest record
 
 
-def test_a_case_is_a_claim_its_measured_ratio_and_the_verdict(records):
-    rows = [line.replace("\N{NO-BREAK SPACE}", " ") for line in tabulate_cases(records).splitlines()]
-    row = next(row for row in rows if "Training + validation epoch" in row)
-    cells = [cell.strip() for cell in row.strip("|").split(" | ")]
-    assert cells[1] == "2.6–3.1× (2021-09-27), one V100 of a DGX-2"
-    assert cells[2].endswith("NVIDIA H200") and cells[3] == "inconclusive: a verdict needs 4 pairs"
-    assert cells[4] == "[2026-11-21-h200](records/2026-11-21-h200/report.md)"
+def list_cells(table):
+    rows = [line.replace("\N{NO-BREAK SPACE}", " ") for line in table.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
+
+
+def test_a_case_is_a_claim_what_was_measured_how_many_conditions_differ_and_the_outcome(records):
+    (cells,) = (row for row in list_cells(tabulate_cases(records)) if "Training + validation epoch" in row[0])
+    assert cells[1] == "2.6–3.1×, one V100 of a DGX-2"
+    assert cells[2].endswith("NVIDIA H200") and cells[3].isdecimal()
+    assert cells[4] == "[inconclusive: a verdict needs 4 pairs](records/2026-11-21-h200/report.md)"
+
+
+def mark_cases(groups):
+    return BEGIN.format(part="cases").replace(" -->", f"\n{groups}-->\n") + END.format(part="cases") + "\n"
+
+
+def test_a_mark_chooses_the_cases_by_group(records, tmp_path):
+    readme = tmp_path / "README.md"
+    groups = "Whole epochs: [profiling_validation_epoch_ratio]\n"
+    groups += "Profiling: [profiling_training_epoch_ratio, profiling_training_epoch_ratio_figure]\n"
+    readme.write_text(f"before\n{mark_cases(groups)}after\n")
+    for _ in range(2):  # the second time changes nothing
+        update_readme(readme, records)
+        text = readme.read_text()
+        _, _, *rows = list_cells(text)
+        assert [row[0] for row in rows] == ["Whole epochs", "Profiling", ""]
+        assert [row[2] for row in rows] == [
+            "2.6–3.1×, one V100 of a DGX-2", "1.7–2.3×, one V100 of a DGX-2", "about 2.1× ± 5 %, one V100 of a DGX-2"
+        ]  # fmt: skip
+        assert text.startswith("before\n<!-- cases: ") and text.endswith("after\n") and groups in text
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        ("Profiling: [no_such_claim]\n", "no record in .* judged no_such_claim"),
+        ("Profiling\n", "needs lines"),
+        ("a: [\n", "needs lines"),
+    ],
+)
+def test_a_choice_of_cases_that_is_wrong_is_refused(records, tmp_path, groups, said):
+    readme = tmp_path / "README.md"
+    readme.write_text(mark_cases(groups))
+    with pytest.raises(RecordError, match=said):
+        update_readme(readme, records)
+    assert readme.read_text() == mark_cases(groups)
 
 
 @pytest.mark.parametrize("few", [1, 2])

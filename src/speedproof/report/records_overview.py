@@ -1,10 +1,14 @@
-"""The README's tables of records: what each of them measured, and what became of each claim, in a line."""
+"""Tables of records for a document: what each of them measured, and what became of each documented number, in a line."""
 
 import os
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
 
 from speedproof.report.document import Link, Marked, Words
 from speedproof.report.headlines import describe_statement, describe_verdict, name_case
@@ -22,13 +26,23 @@ from speedproof.util.numbers import NO_NUMBER, format_range, format_value
 
 BEGIN = "<!-- {part}: written by `speedproof results list` -->"
 END = "<!-- end of {part} -->"
-_HEADER = ["Date", "GPU", "Data", "Workload", "Training epoch", "Documented numbers", "Record"]
-_CASES_HEADER = ["Claim", "Documented", "Measured (95 % interval)", "Verdict", "Record"]
-_NEWEST = 3
+_BEGINNING = r"<!-- {part}: written by `speedproof results list`(?:\n(?P<groups>.*?))?\s*-->"
+_RECORDS_HEADER = ["Date", "GPU", "Data", "Workload", "Training epoch", "Documented numbers", "Record"]
+_CASES_HEADER = ["Claim", "Documented", "Measured here (95 % interval)", "Conditions that differ", "Outcome"]
+
+Groups = Mapping[str, Sequence[str]]
 
 
-def tabulate_records(folder: Path, newest: int | None = None, link: str | None = None) -> str:
-    """Return a Markdown table with a row for each record in a folder, or for the newest of them, the newest first.
+class _Case(NamedTuple):
+    """A documented number that was judged, and the record that did so."""
+
+    claim: ClaimResult
+    device: str
+    report: str
+
+
+def tabulate_records(folder: Path, link: str | None = None) -> str:
+    """Return a Markdown table with a row for each record in a folder, the newest first.
 
     Times are each variant's training epoch in timed runs, the slowest first; a range if several machines are not merged. Links
     start with `link`, or else with the folder's name.
@@ -36,60 +50,90 @@ def tabulate_records(folder: Path, newest: int | None = None, link: str | None =
     Raises:
         RecordError: a record cannot be read.
     """
-    return _tabulate(_HEADER, [_describe_record(record, _link(record, link)) for record in _list_records(folder)[:newest]])
+    rows = [_describe_record(record, Link(record.name, _locate(record, link))) for record in _list_records(folder)]
+    return _tabulate(_RECORDS_HEADER, rows)
 
 
-def tabulate_cases(folder: Path, link: str | None = None) -> str:
-    """Return a Markdown table of the documented numbers that were judged: what is documented, what came out, and the verdict.
+def tabulate_cases(folder: Path, link: str | None = None, groups: Groups | None = None) -> str:
+    """Return a Markdown table of the documented numbers that were judged, or of those alone whose ids `groups` lists by title.
 
-    Each claim is taken from the newest record that has enough pairs of runs, or runs, for a verdict on it; from another only
-    where none has.
+    Each claim is taken from the newest record that has enough pairs of runs, or runs, for a verdict on it; if none has, from
+    the newest.
 
     Raises:
-        RecordError: a record cannot be read.
+        RecordError: a record cannot be read, or no record judged a listed claim.
     """
-    rows: dict[tuple[str, str], list[Words]] = {}
-    records = [(_link(record, link), read_current_comparison(record)) for record in _list_records(folder)]
-    for enough in (True, False):
-        for where, comparison in records:
-            for claim in list_judged(comparison):
-                if (claim.verdict != "inconclusive" or (claim.counted or 0) >= LEAST_PAIRS) == enough:
-                    case = [*_describe_case(claim, comparison.conditions.device_name()), where]
-                    rows.setdefault((claim.source, claim.id), case)
-    return _tabulate(_CASES_HEADER, list(rows.values()))
+    cases = _find_cases(folder, link)
+    if groups is None:
+        return _tabulate(_CASES_HEADER, [_describe_case(case) for case in cases])
+    by_id = {case.claim.id: case for case in reversed(cases)}
+    if unknown := [name for names in groups.values() for name in names if name not in by_id]:
+        raise RecordError(f"no record in {folder} judged {unknown[0]}; correct the list of cases")
+    rows = [
+        [title if number == 0 else "", *_describe_case(by_id[name])]
+        for title, names in groups.items()
+        for number, name in enumerate(names)
+    ]
+    return _tabulate(["", *_CASES_HEADER], rows)
 
 
 def update_readme(readme: Path, folder: Path, link: str | None = None) -> None:
-    """Write tables of a folder's records between the marks of a document: `records`, `newest records`, `cases`.
+    """Write tables of a folder's records between the marks of a document: `records`, `cases`.
 
-    Links start with `link`, or else with the way from the document to the folder.
+    The first mark of `cases` may hold YAML lines, `title: [id, …]`: which claims are shown, in groups. Links start with `link`,
+    or else with the way from the document to the folder.
 
     Raises:
         RecordError: the document has no such marks, or a record cannot be read.
     """
     text = read_text(readme)
     link = os.path.relpath(folder.absolute(), readme.absolute().parent) if link is None else link
-    tables: dict[str, Callable[[], str]] = {
-        "records": lambda: tabulate_records(folder, link=link),
-        "newest records": lambda: tabulate_records(folder, _NEWEST, link),
-        "cases": lambda: tabulate_cases(folder, link),
-    }
-    marks = {part: (BEGIN.format(part=part), END.format(part=part)) for part in tables}
-    present = {part: (begin, end) for part, (begin, end) in marks.items() if begin in text or end in text}
-    for part, (begin, end) in (present or {"records": marks["records"]}).items():
-        if not (text.count(begin) == text.count(end) == 1 and text.index(begin) < text.index(end)):
+    present = [part for part in ("records", "cases") if END.format(part=part) in text or _find_beginnings(text, part)]
+    for part in present or ["records"]:
+        begin, end = _find_beginnings(text, part), END.format(part=part)
+        if not (len(begin) == text.count(end) == 1 and begin[0].start() < text.index(end)):
             remedy = "mend them" if present else "add them where the table belongs"
-            raise RecordError(f"{readme}: needs a line `{begin}` and after it `{end}`, each once; {remedy}")
-        text = f"{text[: text.index(begin)]}{begin}\n{tables[part]()}{text[text.index(end) :]}"
+            raise RecordError(f"{readme}: needs a line `{BEGIN.format(part=part)}` and after it `{end}`, each once; {remedy}")
+        groups = _read_groups(begin[0]["groups"], readme)
+        table = tabulate_records(folder, link) if part == "records" else tabulate_cases(folder, link, groups)
+        text = f"{text[: begin[0].end()]}\n{table}{text[text.index(end) :]}"
     write_text(readme, text)
+
+
+def _find_beginnings(text: str, part: str) -> list[re.Match[str]]:
+    return list(re.finditer(_BEGINNING.format(part=part), text, re.DOTALL))
+
+
+def _read_groups(text: str | None, readme: Path) -> Groups | None:
+    if text is None:
+        return None
+    try:
+        return TypeAdapter(dict[str, list[str]]).validate_python(yaml.safe_load(text))
+    except (yaml.YAMLError, ValidationError):
+        raise RecordError(f"{readme}: the list of cases needs lines `title: [id, …]`") from None
+
+
+def _find_cases(folder: Path, link: str | None) -> list[_Case]:
+    found: dict[tuple[str, str], _Case] = {}
+    records = [(_locate(record, link), read_current_comparison(record)) for record in _list_records(folder)]
+    for enough in (True, False):
+        for report, comparison in records:
+            for claim in list_judged(comparison):
+                if (claim.verdict != "inconclusive" or _has_enough(claim)) == enough:
+                    found.setdefault((claim.source, claim.id), _Case(claim, comparison.conditions.device_name(), report))
+    return list(found.values())
+
+
+def _has_enough(claim: ClaimResult) -> bool:
+    return (claim.counted or 0) >= LEAST_PAIRS
 
 
 def _list_records(folder: Path) -> list[Path]:
     return sorted((path.parent for path in folder.glob(f"*/{COMPARISON_FILE}")), reverse=True)
 
 
-def _link(record: Path, link: str | None) -> Link:
-    return Link(record.name, f"{record.parent.name if link is None else link}/{record.name}/report.md")
+def _locate(record: Path, link: str | None) -> str:
+    return f"{record.parent.name if link is None else link}/{record.name}/report.md"
 
 
 def _tabulate(header: Sequence[str], rows: Sequence[Sequence[Words]]) -> str:
@@ -97,17 +141,24 @@ def _tabulate(header: Sequence[str], rows: Sequence[Sequence[Words]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in cells)
 
 
-def _describe_case(claim: ClaimResult, device: str) -> list[Words]:
+def _describe_case(case: _Case) -> list[Words]:
+    claim = case.claim
     measured = format_value(claim.measured, claim.unit)
     if claim.low is not None and claim.high is not None:
         measured += f" ({format_range(claim.low, claim.high, claim.unit)})"
-    lacking = claim.reason.partition("; ")[2]  # what keeps it from more, as that a verdict needs more pairs
     return [
         Link(claim.text, claim.url),
-        f"{describe_statement(claim)}, {claim.hardware}",
-        Marked(f"{measured}, {escape_markdown(device)}{f', {SHARED_MACHINE}' if claim.runs_beside else ''}"),
-        f"{describe_verdict(claim)}: {lacking}" if lacking else describe_verdict(claim),
+        f"{claim.documented}, {claim.hardware}",
+        Marked(f"{measured}, {escape_markdown(case.device)}{f', {SHARED_MACHINE}' if claim.runs_beside else ''}"),
+        str(len(claim.conditions)),
+        Link(_describe_outcome(claim), case.report),
     ]
+
+
+def _describe_outcome(claim: ClaimResult) -> str:
+    if claim.verdict != "inconclusive" or _has_enough(claim):
+        return claim.verdict
+    return f"{claim.verdict}: a verdict needs {LEAST_PAIRS} {'pairs' if claim.ratio else 'runs'}"
 
 
 def _describe_record(record: Path, where: Link) -> list[Words]:

@@ -1,0 +1,43 @@
+"""The README's picture of a terminal shows its transcript, and the commands in it still print such lines."""
+
+import re
+
+import pytest
+
+from benchmarks.terminal_recording import EXPECTED, PICTURE, TRANSCRIPT, WIDTH, draw_terminal, list_missing, record_terminal
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+# The sentence from its ratio to its clocks; before it stands the outcome, after it what else the machine did.
+MEASURED = re.compile(r"\S+ as fast as .*? by our clock\)")
+ROW = re.compile(r"^ ([AB]: python train_adam\.py)\b", re.MULTILINE)  # what follows may be on the next line
+
+
+def test_the_picture_is_drawn_from_the_transcript():
+    assert PICTURE.read_text(encoding="utf-8") == draw_terminal(TRANSCRIPT.read_text(encoding="utf-8"))
+
+
+def test_the_picture_asks_no_server_for_anything():
+    links = re.findall(r"[\w:-]+=\"\w+://[^\"]*\"|url\([^)]*\)|@import|@font-face", PICTURE.read_text(encoding="utf-8"))
+    assert {link for link in links if not link.startswith("url(#")} == {'xmlns="http://www.w3.org/2000/svg"'}
+
+
+def test_the_transcript_has_the_outcomes_that_the_readme_names():
+    transcript = TRANSCRIPT.read_text(encoding="utf-8")
+    assert list_missing(transcript) == []
+    assert max(map(len, transcript.splitlines())) <= WIDTH
+    assert list_missing(transcript.replace("Slower: ", "Equivalent: ")) == ["Slower: python train_adam.py --prefetch is"]
+
+
+def outline(transcript):
+    """Return what does not depend on the machine: commands, sentences' cores, the tables' rows, the last lines; no number."""
+    joined = re.sub(r"\s+", " ", transcript)
+    lines = [line for line in transcript.splitlines() if line.startswith(("$ ", "    ", " variant", "Why: ", "Report: "))]
+    found = [*MEASURED.findall(joined), *ROW.findall(transcript), *(" ".join(line.split()) for line in lines)]
+    return [NUMBER.sub("N", text) for text in found]
+
+
+@pytest.mark.timed
+def test_the_commands_still_print_such_a_transcript(tmp_path):
+    recorded = outline(TRANSCRIPT.read_text(encoding="utf-8"))
+    assert len(recorded) == len(EXPECTED) * (1 + 2 + 5)  # each has a sentence, two rows, and five lines
+    assert outline(record_terminal(4, tmp_path)) == recorded
