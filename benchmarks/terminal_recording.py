@@ -7,7 +7,6 @@ PYTHONPATH=. python -m benchmarks.terminal_recording --write    # also writes bo
 import argparse
 import io
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -21,12 +20,12 @@ from rich.text import Text
 ROOT = Path(__file__).parents[1]
 TRANSCRIPT, PICTURE = Path(__file__).with_suffix(".txt"), ROOT / "docs/terminal.svg"
 PROGRAM = ROOT / "examples/train_adam.py"
-EXPECTED = {"--in-place": "Faster", "--prefetch": "Slower"}  # the idea, and the outcome that README's text relies on
+IDEAS = ("--in-place", "--prefetch")
 COMMAND = (
     "speedproof prove 'python train_adam.py' 'python train_adam.py {idea}' \\\n    --epoch-s 'took (\\S+) s' --rounds {rounds}"
 )
 PROMPT, WIDTH = "$ ", 100
-COLOURS = {"Faster": "bold green", "Slower": "bold red"}
+COLOURS = {"Faster": "bold green", "Slower": "bold red", "Equivalent": "bold", "Inconclusive": "bold"}
 # Black, red, green … as a dark terminal has them, with a contrast of 7 and more: legible on a light page and on a dark one.
 DARK = TerminalTheme((22, 27, 34), (230, 237, 243), [(22, 27, 34), (255, 152, 145), (86, 211, 100), *[(230, 237, 243)] * 5])
 # A reader's own fonts: a picture in a README may ask no server for one.
@@ -54,7 +53,7 @@ def record_terminal(rounds: int, folder: Path) -> str:
     shutil.copy(PROGRAM, folder)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     shown = []
-    for idea in EXPECTED:
+    for idea in IDEAS:
         typed = COMMAND.format(idea=idea, rounds=rounds)
         environment = os.environ | {"COLUMNS": str(WIDTH), "PATH": path}
         done = subprocess.run(["sh", "-c", typed], cwd=folder, env=environment, capture_output=True, text=True)
@@ -82,13 +81,6 @@ def _style_line(line: str, is_typed: bool) -> Text:
     return text
 
 
-def list_missing(transcript: str) -> list[str]:
-    """Return the sentences that should be in a transcript and are not."""
-    printed = re.sub(r"\s+", " ", transcript)
-    sentences = [f"{outcome}: python train_adam.py {idea} is" for idea, outcome in EXPECTED.items()]
-    return [sentence for sentence in sentences if sentence not in printed]
-
-
 def main() -> None:
     """Print a recording, and write it with `--write`."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -98,12 +90,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         transcript = record_terminal(asked.rounds, Path(folder))
     print(transcript)
-    if not asked.write:
-        return
-    if missing := list_missing(transcript):
-        raise SystemExit(f"nothing written: '{missing[0]} …' was not found; try again when the machine is quiet")
-    TRANSCRIPT.write_text(transcript, encoding="utf-8")
-    PICTURE.write_text(draw_terminal(transcript), encoding="utf-8")
+    if asked.write:  # whatever came out: to choose among recordings would be to choose the outcome
+        TRANSCRIPT.write_text(transcript, encoding="utf-8")
+        PICTURE.write_text(draw_terminal(transcript), encoding="utf-8")
 
 
 if __name__ == "__main__":
