@@ -187,7 +187,7 @@ def test_a_changed_experiment_or_one_more_is_not_what_the_comparison_was_made_of
 
 def test_a_table_that_no_experiment_vouches_for_is_refused(record):
     change(record, f"{TRACE}/other.parquet", b"PAR1")
-    with pytest.raises(RecordError, match=r"other.parquet: its experiment does not vouch for it"):
+    with pytest.raises(RecordError, match=r"other.parquet: its experiment has no checksum of it"):
         read_whole_experiment(record / EXPERIMENT)
 
 
