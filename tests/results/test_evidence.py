@@ -199,7 +199,7 @@ def test_a_member_that_leads_elsewhere_is_refused(record, name):
     member.filename = name  # which it would change on its own
     with zipfile.ZipFile(record / EVIDENCE_FILE, "a") as archive:
         archive.writestr(member, b"{}")
-    with pytest.raises(RecordError, match=r"evidence.zip: .*no name of a file or folder; get the record's") as caught:
+    with pytest.raises(RecordError, match=r"evidence.zip: .*not a name of a file or folder; get the record's") as caught:
         list_experiments(record)
     assert str(caught.value).isprintable()
 
