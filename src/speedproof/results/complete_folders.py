@@ -61,9 +61,7 @@ def open_own(path: Path, flags: int = 0) -> int:
     status = os.fstat(number)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(number)
-        raise DataError(
-            f"{path}: is not a regular file with one name; remove it, or set `data.folder` to a folder of your own"
-        )
+        raise DataError(f"{path}: is not a regular file with one name; remove it, or set `data.folder` to a folder of your own")
     return number
 
 
