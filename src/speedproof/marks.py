@@ -1,4 +1,4 @@
-"""What a program leaves of its progress, for speedproof: one file of the standard library, to import or to copy.
+"""Report a program's progress to speedproof: one file without dependencies, to import or to copy.
 
     from speedproof import marks
 
@@ -6,13 +6,14 @@
         train()
         marks.validation()              # what follows, until the epoch ends, validates
         marks.quality(evaluate())
-        marks.samples(len(dataset))     # that the epoch trained on
+        marks.samples(len(dataset))     # samples of this epoch
 
-`marks.flop` and `marks.parameters` say how much an epoch computes and how large the network is: where variants differ in
-these, they do unequal work.
+`marks.flop` and `marks.parameters` report how much an epoch computes and how large the network is. Variants that differ in
+these do unequal work.
+
 A shell script calls `python3 -m speedproof.marks epoch-begins`, `epoch-ends`, `validation`, `quality 0.9`, `samples 128`,
 `flop 1.5e13` or `parameters 4808917`.
-Where nobody measures, all of this does nothing.
+Without speedproof, none of this does anything.
 """
 
 import sys
@@ -42,7 +43,7 @@ class Capture:
         self.nvtx: Any = None
 
     def epoch_begins(self) -> None:
-        """Count an epoch of this process; open the range where it is the first that is wanted."""
+        """Count an epoch of this process; open the range at the first requested epoch."""
         self.epoch += 1
         if self.epoch == self._wanted()[0]:
             import nvtx
@@ -65,12 +66,12 @@ capture = Capture()
 
 
 def mark(what: str, value: float | None = None) -> None:
-    """Write one mark: what, when by the machine's monotonic clock in seconds, and a value where there is one."""
+    """Write one mark: its kind, the machine's monotonic clock in seconds, and a value if given."""
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder or os.environ.get("RANK", "0") != "0":  # of several ranks, as torchrun numbers them, the first one tells
         return
     line = json.dumps({"mark": what, "at_s": time.monotonic()} | ({} if value is None else {"value": value})) + "\n"
-    # Opened anew each time, and written at once: several processes may do so, and one that is killed has lost nothing.
+    # Opened for each mark and written at once: several processes may write, and a killed one loses nothing.
     file = os.open(os.path.join(folder, MARKS_FILE), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)  # noqa: PTH118
     try:
         os.write(file, line.encode())
@@ -79,7 +80,7 @@ def mark(what: str, value: float | None = None) -> None:
 
 
 def epochs(number: int | Iterable[int]) -> Iterator[int]:
-    """Yield so many epochs, or those given; fewer where who measures says so. Each lasts until the next one is asked for."""
+    """Yield so many epochs, or those given; fewer if SPEEDPROOF_EPOCHS is lower. Each lasts until the next one begins."""
     wanted = os.environ.get(EPOCHS_VARIABLE)
     for done, epoch in enumerate(range(number) if isinstance(number, int) else number):
         if wanted and done >= int(wanted):

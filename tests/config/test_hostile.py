@@ -135,7 +135,7 @@ def test_a_chain_of_too_many_variants_is_refused(said_of):
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
 def test_what_is_no_file_is_named_and_not_waited_for(said, tmp_path, make):
     make(tmp_path / "mine.yaml")
-    assert said(tmp_path / "mine.yaml").endswith("mine.yaml: is no file; name a file of YAML")
+    assert said(tmp_path / "mine.yaml").endswith("mine.yaml: is not a file; name a file of YAML")
 
 
 def test_a_byte_order_mark_is_no_mistake(tmp_path):

@@ -134,7 +134,9 @@ def test_the_library_is_in_all_variants_or_none(tmp_path):
         "two": {"title": "Two", "command": "true"},
     }
     (tmp_path / "workload.yaml").write_text(json.dumps({"title": "Mine", "variants": variants}))
-    with pytest.raises(ConfigError, match=r"`one` is read of its NVTX ranges, `two` is not.*read all variants so, or none"):
+    with pytest.raises(
+        ConfigError, match=r"`one` reads epochs from NVTX ranges and `two` does not.*for all variants, or for none"
+    ):
         check_config({"case": str(tmp_path), "measurement": {"variants": ["one", "two"], "rounds": 2}})
 
 

@@ -84,7 +84,7 @@ def test_the_record_says_what_was_recorded():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"capture": "3-2"}, "epochs count from 1, the first one first"),
+        ({"capture": "3-2"}, "epochs count from 1, and the range must ascend"),
         ({"capture": "0-2"}, "epochs count from 1"),
         ({"gpu_metrics_per_s": 1}, "greater than or equal to 10"),
         ({"backend": "kineto", "memory_usage": True}, "kineto records no memory usage"),

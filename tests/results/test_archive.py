@@ -122,7 +122,7 @@ def test_a_member_that_would_leave_the_folder_is_refused(tmp_path, folder, membe
     archive = write_archive(tmp_path, ("set/one", b"image"), member)
     with pytest.raises(DataError) as raised:
         unpack(archive, folder)
-    assert str(raised.value) == f"{archive}: {name} would land outside the folder or is no plain file; do not use it"
+    assert str(raised.value) == f"{archive}: {name} would land outside the folder or is not a regular file; do not use it"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "set.tar"]
 
 
@@ -261,7 +261,7 @@ def test_a_zip_archive_lands_as_a_tar_archive_does(tmp_path, folder):
 )
 def test_what_would_leave_the_folder_of_a_zip_archive_is_refused(tmp_path, folder, name, attributes):
     archive = write_zip(tmp_path, (name, b"/etc"), **attributes)
-    with pytest.raises(DataError, match="would land outside the folder or is no plain file; do not use it"):
+    with pytest.raises(DataError, match="would land outside the folder or is not a regular file; do not use it"):
         unpack(archive, folder)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "set.zip"]
     assert files(folder) == {}

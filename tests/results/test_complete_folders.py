@@ -188,7 +188,7 @@ def test_a_lock_that_someone_laid_there_changes_no_other_file(folder, tmp_path, 
     victim.write_text("mine")
     folder.parent.mkdir()
     lay(folder.with_name(".phantom.lock"), victim)
-    with pytest.raises(DataError, match=r"\.phantom\.lock: is no plain file.*; remove it, or set `data\.folder`"):
+    with pytest.raises(DataError, match=r"\.phantom\.lock: is not a regular file.*; remove it, or set `data\.folder`"):
         make_once(folder, FIRST, never)
     assert victim.read_text() == "mine"
     folder.with_name(".phantom.lock").unlink()
@@ -198,7 +198,7 @@ def test_a_lock_that_someone_laid_there_changes_no_other_file(folder, tmp_path, 
 def test_a_pipe_in_place_of_a_lock_is_not_waited_for(folder):
     folder.parent.mkdir()
     os.mkfifo(folder.with_name(".phantom.lock"))
-    with pytest.raises(DataError, match=r"\.phantom\.lock: is no plain file"):
+    with pytest.raises(DataError, match=r"\.phantom\.lock: is not a regular file"):
         make_once(folder, FIRST, never)
 
 

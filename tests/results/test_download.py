@@ -226,7 +226,7 @@ def test_a_part_that_is_a_link_changes_no_other_file(publisher, tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data/spleen.tar.part").symlink_to(tmp_path / "victim")
     (tmp_path / "data/spleen.tar.part.version").write_text('"first"')
-    with pytest.raises(DataError, match=r"spleen\.tar\.part: is no plain file; remove it"):
+    with pytest.raises(DataError, match=r"spleen\.tar\.part: is not a regular file; remove it"):
         fetch(publisher, tmp_path / "data")
     assert (tmp_path / "victim").read_bytes() == publisher.content[:40]
 

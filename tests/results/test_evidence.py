@@ -187,7 +187,7 @@ def test_a_changed_experiment_or_one_more_is_not_what_the_comparison_was_made_of
 
 def test_a_table_that_no_experiment_vouches_for_is_refused(record):
     change(record, f"{TRACE}/other.parquet", b"PAR1")
-    with pytest.raises(RecordError, match=r"other.parquet: its experiment does not vouch for it"):
+    with pytest.raises(RecordError, match=r"other.parquet: its experiment has no checksum of it"):
         read_whole_experiment(record / EXPERIMENT)
 
 
@@ -199,7 +199,7 @@ def test_a_member_that_leads_elsewhere_is_refused(record, name):
     member.filename = name  # which it would change on its own
     with zipfile.ZipFile(record / EVIDENCE_FILE, "a") as archive:
         archive.writestr(member, b"{}")
-    with pytest.raises(RecordError, match=r"evidence.zip: .*no name of a file or folder; get the record's") as caught:
+    with pytest.raises(RecordError, match=r"evidence.zip: .*not a name of a file or folder; get the record's") as caught:
         list_experiments(record)
     assert str(caught.value).isprintable()
 

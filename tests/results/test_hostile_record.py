@@ -143,7 +143,7 @@ def test_numbers_of_a_file_that_its_experiment_does_not_vouch_for_are_used_nowhe
 
 def test_a_file_that_nobody_vouches_for_is_refused(results):
     change_experiment(results, lambda experiment: experiment["digests"].pop(f"{RUN}/epochs.csv"))
-    with pytest.raises(RecordError, match=r"epochs\.csv: its experiment does not vouch for it"):
+    with pytest.raises(RecordError, match=r"epochs\.csv: its experiment has no checksum of it"):
         read_results(results)
 
 
@@ -178,7 +178,7 @@ def test_a_record_keeps_no_profilers_report(results, tmp_path):
     for name in ("report.sqlite", "report.nsys-rep", "trace/other.sqlite"):
         path = results / "experiments/experiment-1/runs/03-baseline-profiled" / name
         path.write_bytes(b"SQLite format 3")
-    with pytest.raises(RecordError, match="does not vouch"):  # a table of a trace that is none
+    with pytest.raises(RecordError, match="has no checksum"):  # a table of a trace that is none
         write_record([results], CLAIMS, tmp_path / "record")
     path.unlink()
     write_record([results], CLAIMS, tmp_path / "record")

@@ -265,7 +265,7 @@ def test_a_word_for_nothing_is_no_number(tmp_path, word):
     write_epochs(tmp_path, [dict.fromkeys(EPOCH_COLUMNS, 1)])
     path = tmp_path / "epochs.csv"
     path.write_text(path.read_text().replace("1,1,1,", f"1,1,{word},", 1))
-    with pytest.raises(RecordError, match="validation_s holds what is no number"):
+    with pytest.raises(RecordError, match="validation_s holds a value that is not a number"):
         read_epochs(tmp_path)
 
 

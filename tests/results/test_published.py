@@ -69,8 +69,8 @@ def test_a_folder_whose_file_was_edited_or_is_missing_is_refused(tmp_path):
         ("{}", "no programs `mine`"),
         ("[1]", "no programs `mine`"),
         (ENTRY % ("v1.0", "a.py", DIGEST), "mine.commit"),
-        (ENTRY % (f"'{COMMIT}'", "../a.py", DIGEST), "is no path inside of a repository"),
-        (ENTRY % (f"'{COMMIT}'", "/a.py", DIGEST), "is no path inside of a repository"),
+        (ENTRY % (f"'{COMMIT}'", "../a.py", DIGEST), "is not a path inside a repository"),
+        (ENTRY % (f"'{COMMIT}'", "/a.py", DIGEST), "is not a path inside a repository"),
         (ENTRY % (f"'{COMMIT}'", "a.py", "unknown"), "mine.files.a.py"),
     ],
 )

@@ -49,7 +49,7 @@ def results(tmp_path):
 
 def check_nothing_is_refused(results):
     """The report goes on, to what this folder lacks: nobody vouches for its runs."""
-    with pytest.raises(RecordError, match="does not vouch for it") as caught:
+    with pytest.raises(RecordError, match="has no checksum of it") as caught:
         app(["results", "report", f"--from={results}"], standalone_mode=False)
     assert "another configuration" not in str(caught.value)
 

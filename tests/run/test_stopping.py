@@ -170,7 +170,7 @@ def test_a_control_is_told_by_the_name_of_its_folder(until):
 @pytest.mark.parametrize(
     ("measurement", "message"),
     [
-        ({"rounds": 5}, "looks after 4, 6, 8, 10, 12, 16, 20, 24 rounds; set `rounds`"),
+        ({"rounds": 5}, "checks after 4, 6, 8, 10, 12, 16, 20, 24 rounds; set `rounds`"),
         ({"until": None, "budget_min": 3}, "`budget_min` needs `until: decided`"),
         ({"variants": ["fast"]}, "nothing is compared"),
         ({"until": "bored"}, "until"),

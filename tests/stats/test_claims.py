@@ -399,7 +399,7 @@ def test_a_faulty_file_is_one_clear_line(tmp_path, change, message):
 
 def test_a_pipe_in_place_of_a_file_is_named_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "claims.yaml")
-    with pytest.raises(ConfigError, match=r"claims\.yaml: is no file"):
+    with pytest.raises(ConfigError, match=r"claims\.yaml: is not a file"):
         load_claims(tmp_path / "claims.yaml")
 
 

@@ -317,5 +317,5 @@ def test_a_comparison_that_names_a_metric_without_a_word_on_it_is_refused(tmp_pa
     comparison = compare_experiments(results, CLAIMS)
     del comparison.metrics["epoch_s"]
     write_comparison(comparison, results)
-    with pytest.raises(RecordError, match="nothing is said of the metric epoch_s"):
+    with pytest.raises(RecordError, match="metrics: lacks the metric epoch_s"):
         read_comparison(results / COMPARISON_FILE)

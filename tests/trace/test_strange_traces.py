@@ -110,7 +110,7 @@ def test_what_is_no_table_is_refused_at_once(trace, kind):
     [
         ({"schema_version": 2}, "schema version 2"),
         ({"rows": None}, "rows"),
-        ({"rows": {"kernels": float("nan")}}, "NaN is no number"),
+        ({"rows": {"kernels": float("nan")}}, "NaN is not a number"),
         ({"profiler": "<b>perf</b>"}, "profiler"),
     ],
 )

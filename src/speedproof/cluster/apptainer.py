@@ -14,7 +14,7 @@ SQUASH_ARGUMENTS = "-comp lz4"
 
 
 def find_apptainer(otherwise: str = "leave --use-singularity out") -> str:
-    """Return the name of the program on PATH; raise :class:`SpeedproofError` where there is none: what to do `otherwise`."""
+    """Return the name of the program on PATH; if it is missing, raise :class:`SpeedproofError` that ends with `otherwise`."""
     for name in ("apptainer", "singularity"):
         if shutil.which(name):
             return name
@@ -55,8 +55,8 @@ def job_environment(
 ) -> dict[str, str]:
     """Return the variables that make a job's container see what the job needs, whoever starts it.
 
-    `folders` are bound where they are on the host. Of the host's Python only the folders `modules` are
-    seen: installed packages are for another interpreter. With `gpu` the driver's libraries are there, as `--nv` does.
+    Each of `folders` is bound at its path on the host. Of the host's Python, the container sees only the folders
+    `modules`: installed packages are for another interpreter. With `gpu`, the driver's libraries are bound, as `--nv` does.
     """
     before = (environment.get("APPTAINER_BIND") or environment.get("SINGULARITY_BIND") or "").split(",")
     bound = dict.fromkeys([*filter(None, before), *map(str, _outermost(map(_nearest_existing, folders)))])

@@ -98,6 +98,6 @@ def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -
         fatal = [line.removeprefix("FATAL:").strip() for line in said if line.startswith("FATAL:")]
         cause = (fatal or said[-1:] or ["it said nothing"])[0]
         raise SpeedproofError(
-            f"{' '.join(command[:2])} failed: {cause}; where this machine may not build or has no "
+            f"{' '.join(command[:2])} failed: {cause}; if this machine may not build or has no "
             "internet, make the image elsewhere and set container.image to the file"
         )

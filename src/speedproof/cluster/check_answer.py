@@ -1,4 +1,4 @@
-"""What a check of the doctor answers."""
+"""The answer of one of the doctor's checks."""
 
 from typing import NamedTuple
 
@@ -6,8 +6,8 @@ from speedproof.results.diagnosis import FindingState
 
 
 class CheckAnswer(NamedTuple):
-    """The state of a check's subject, what was found, and what to do unless that is good."""
+    """The state of a check's subject, what was found, and a hint unless the state is good."""
 
     state: FindingState
     found: str
-    cure: str | None = None
+    hint: str | None = None

@@ -1,4 +1,4 @@
-"""All checks, one after the other; none keeps the next one from being asked."""
+"""All checks, one after the other; a failing one does not stop the others."""
 
 import os
 from collections.abc import Callable
@@ -27,11 +27,11 @@ SIGNS = {"good": "+", "notice": "!", "absent": "-", "problem": "x"}
 def diagnose(
     profiling: Profiling | None, device: str, scratch: str | None = None, software: Software | None = None, cores: int = 1
 ) -> Diagnosis:
-    """Ask everything; takes some seconds, most of them for the profiler.
+    """Run every check; takes a few seconds, most of them for the profiler.
 
-    `profiling`, `device` and `scratch` are the configuration's: what they demand and this machine lacks is a problem. Without
-    `profiling` no run is to be profiled, and nobody asks for a profiler.
-    `software` is what the workload says of its framework, None: nobody asked it; `cores` what its programs make use of.
+    `profiling`, `device` and `scratch` come from the configuration: if this machine lacks what they require, that is a
+    problem. Without `profiling`, no run is profiled and the profilers are not checked.
+    `software` is what the workload reports about its framework (None: not asked); `cores` is how many its programs use.
     """
     checks: dict[str, Callable[[], CheckAnswer]] = {
         "GPU": lambda: check_gpu(device, software),
@@ -59,7 +59,7 @@ def _list_profiler_checks(profiling: Profiling) -> dict[str, Callable[[], CheckA
 
 
 def describe_findings(diagnosis: Diagnosis) -> list[str]:
-    """Return the findings for a person: two lines where there is a cure."""
+    """Return the findings as text: two lines for each with a hint."""
     lines = []
     for finding in diagnosis.findings:
         lines.append(f"{SIGNS[finding.state]} {finding.subject}: {finding.found}")
@@ -69,10 +69,10 @@ def describe_findings(diagnosis: Diagnosis) -> list[str]:
 
 
 def _ask(subject: str, check: Callable[[], CheckAnswer]) -> Finding:
-    """Return a check's finding, without host names and paths; a check that fails is a finding too."""
+    """Return a check's finding, without host names and paths; a crash of the check is a finding too."""
     try:
         answer = check()
     except Exception as error:
-        cure = "nothing depends on this answer; if it should have one, report the message"
-        answer = CheckAnswer("absent", f"could not be asked ({error})", cure)
-    return Finding(subject=subject, state=answer.state, found=" ".join(scrub_text(answer.found).split()), cure=answer.cure)
+        hint = "nothing depends on this check; please report the message"
+        answer = CheckAnswer("absent", f"the check failed ({error})", hint)
+    return Finding(subject=subject, state=answer.state, found=" ".join(scrub_text(answer.found).split()), cure=answer.hint)

@@ -35,7 +35,7 @@ log = logging.getLogger("speedproof")
 
 
 def describe_gpu(environ: Mapping[str, str] = os.environ) -> Gpu | None:
-    """Return the GPU that torch would use first under `environ`, or None where there is none, or where NVML fails."""
+    """Return the GPU that torch would use first under `environ`; None without a GPU, or if NVML fails."""
     handle = find_gpu(environ, 0)
     if handle is None:
         return None
@@ -86,7 +86,7 @@ def naming_others(
 ) -> Callable[[], list[str]] | None:
     """Return a function that names the processes on the first `gpus` GPUs that are not ours; None if there is no GPU.
 
-    A process of another container is not named: it cannot be told from a run's own.
+    Processes of other containers are left out: they cannot be distinguished from a run's own.
     """
     handles = [handle for number in range(gpus) if (handle := find_gpu(environ, number)) is not None]
     if not handles:
@@ -120,9 +120,9 @@ def _name_program(number: int) -> str:
 class GpuMonitor:
     """Samples the `number`-th GPU into a CSV file of :data:`GPU_COLUMNS` in a `with` block; without a GPU, writes the header.
 
-    Rows are written as they come, so that a run that dies keeps what was measured; to a file that is there they are added.
+    Rows are written at once, so a run that crashes keeps its samples; they are appended to an existing file.
     `origin_s` is the zero of `time_s`, on the clock of :func:`time.perf_counter`. If the samples end before the block does, or
-    lack what the GPU reported before, :attr:`problem` says so, and the run goes on.
+    lack what the GPU reported before, :attr:`problem` describes it, and the run goes on.
     """
 
     def __init__(
@@ -217,10 +217,10 @@ def _name_reasons(bits: int | None) -> str | None:
 
 
 def find_gpu(environ: Mapping[str, str], number: int) -> Any:
-    """Return NVML's handle of the GPU that CUDA gives this number, or None where it sees fewer.
+    """Return NVML's handle of the GPU with this CUDA number; None if CUDA sees fewer GPUs.
 
-    CUDA_VISIBLE_DEVICES holds indices or (beginnings of) UUIDs. NVML counts by PCI address and CUDA, unless told otherwise,
-    by speed: the same order where all GPUs of a node are of one kind.
+    CUDA_VISIBLE_DEVICES holds indices or (beginnings of) UUIDs. NVML orders GPUs by PCI address and CUDA by speed (its
+    default): the same order if all GPUs of a node are of one model.
     """
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     names = [str(number)] if visible is None else [name.strip() for name in visible.split(",")][number : number + 1]
@@ -240,7 +240,7 @@ def find_gpu(environ: Mapping[str, str], number: int) -> Any:
 
 
 def ask_nvml(question: Callable[[], Any]) -> Any:
-    """Return NVML's answer, or None where this GPU or driver has none."""
+    """Return NVML's answer; None if this GPU or driver does not support the question."""
     try:
         return question()
     except pynvml.NVMLError:
@@ -276,7 +276,7 @@ class GpuUse:
 
     @staticmethod
     def _list_processes(handle: Any) -> set[int]:
-        # In a container NVML may number processes as the host does, so they cannot be told by who started them.
+        # In a container NVML may number processes as the host does, so their parents do not identify them.
         found = ask_nvml(partial(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)) or []
         return {one.pid for one in found if one.pid != os.getpid()}
 

@@ -1,6 +1,6 @@
-"""A program in namespaces of its own: what it writes to some folders goes when it ends.
+"""Run a program in namespaces of its own: what it writes to some folders is discarded when it ends.
 
-Overlays lie over these folders. What is written there stays in memory, in a file system that ends with the program.
+Overlays cover these folders. Writes stay in memory, in a file system that ends with the program.
 """
 
 import os
@@ -45,9 +45,9 @@ exec unshare --user --map-user="$user" --map-group="$group" -- "$@"
 def isolated_command(
     command: Sequence[str], top: Path, folders: Iterable[str], kept: Iterable[Path], hidden: Sequence[str] = ()
 ) -> list[str]:
-    """Return a command that changes nothing in `folders` but for what lies in those that are `kept`, and on other disks.
+    """Return a command that changes nothing in `folders`, except inside the `kept` ones and on other disks.
 
-    It does not see what is `hidden` there, by real paths. `top` is an empty folder, which is needed while it runs.
+    It does not see the `hidden` real paths. `top` is an empty folder that must exist while it runs.
     """
     overlaid = sorted(
         _outermost(folders), key=lambda folder: _is_within(os.path.realpath(top), folder)
@@ -84,7 +84,7 @@ def explain_no_isolation() -> str:
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             return (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        return "what is written stays" if (folder / "written").exists() else ""
+        return "written files remain" if (folder / "written").exists() else ""
 
 
 def require_isolation() -> None:
@@ -94,7 +94,7 @@ def require_isolation() -> None:
 
 
 def _outermost(folders: Iterable[str]) -> list[str]:
-    """Return the folders that are there, the root left out, and lie in no other of them."""
+    """Return the existing folders that are not inside another of them, without the root."""
     found: list[str] = []
     for path in sorted({os.path.realpath(folder) for folder in folders if Path(folder).is_dir()}, key=len):
         if path != "/" and not any(_is_within(path, other) for other in found):

@@ -53,7 +53,7 @@ def node_torchrun_command(launch: Launch, program: Sequence[str]) -> list[str]:
 
 
 def container_command(launch: Launch, apptainer: str, program: Sequence[str]) -> list[str]:
-    """Return the command that runs `program` inside the image, with the GPU driver where there are GPUs."""
+    """Return the command that runs `program` inside the image, with the GPU driver if the machine has GPUs."""
     gpu = ["--nv"] if launch.gpus_per_node else []
     binds = [f"--bind={folder}" for folder in (launch.package, *launch.folders)]
     return [apptainer, "exec", *gpu, *binds, f"--env=PYTHONPATH={launch.package}", str(launch.image), *program]
@@ -147,10 +147,10 @@ def node_command(nodes: int, cores: int, container: Sequence[str], arguments: Se
 
 
 def launch_on_nodes(nodes: int, cores: int, container: Path | None, arguments: Sequence[str]) -> None:
-    """Run `speedproof ARGUMENTS…` on all nodes of this Slurm job, in the image `container` where there is one.
+    """Run `speedproof ARGUMENTS…` on all nodes of this Slurm job, inside the image `container` if given.
 
     Raises:
-        TrainingError: this is no Slurm job, or the command failed on a node.
+        TrainingError: this is not a Slurm job, or the command failed on a node.
     """
     if "SLURM_JOB_ID" not in os.environ:
         raise TrainingError(f"a variant trains on {nodes} nodes, which needs Slurm: start it with `snakemake --profile slurm`")

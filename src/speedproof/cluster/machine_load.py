@@ -139,7 +139,7 @@ def _read_cores(cores: set[int]) -> tuple[float | None, float | None]:
 
 
 def _read_quota() -> float | None:
-    """Return for how long CPU quotas held this process' control groups back; None where none has a quota's counter."""
+    """Return how long CPU quotas throttled this process' control groups; None if none of them counts it."""
     found = None
     for path in _list_quota_files():
         counts = dict(line.split(maxsplit=1) for line in _read(path).splitlines() if len(line.split()) == 2)
@@ -176,7 +176,7 @@ def _clock_file(core: int) -> Path:
 
 
 def _read(path: Path) -> str:
-    """Return what a file of the system holds; nothing where it is not there."""
+    """Return a system file's text; empty if it does not exist."""
     with suppress(OSError):
         return path.read_text(encoding="utf-8", errors="replace").strip()
     return ""

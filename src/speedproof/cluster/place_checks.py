@@ -20,7 +20,7 @@ NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "fuse
 
 
 def check_container(environ: Mapping[str, str]) -> CheckAnswer:
-    """Say whether this runs inside a container, and else whether one could be run and built here."""
+    """Check whether this runs inside a container, and otherwise whether this machine can run and build one."""
     inside = environ.get("APPTAINER_CONTAINER") or environ.get("SINGULARITY_CONTAINER")
     if inside:
         return CheckAnswer("good", f"inside {Path(inside).name}")
@@ -29,7 +29,7 @@ def check_container(environ: Mapping[str, str]) -> CheckAnswer:
         return CheckAnswer(
             "absent",
             "Apptainer is not on PATH; this Python environment is used",
-            "`module load apptainer` where the cluster has it; without it, leave --use-singularity out",
+            "run `module load apptainer` if the cluster has it, else leave --use-singularity out",
         )
     version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout.strip()
     mode = describe_build_mode(Path("/proc/sys/user/max_user_namespaces"), Path("/etc/subuid"), os.geteuid())
@@ -43,7 +43,7 @@ def check_container(environ: Mapping[str, str]) -> CheckAnswer:
 
 
 def describe_build_mode(namespaces: Path, subuid: Path, user: int) -> str | None:
-    """Return how Apptainer builds for a user id here, or None where it cannot."""
+    """Return how Apptainer builds for a user id here; None if it cannot."""
     if user == 0:
         return "as root"
     allowed = int(namespaces.read_text(encoding="utf-8")) if namespaces.exists() else 0
@@ -55,50 +55,50 @@ def describe_build_mode(namespaces: Path, subuid: Path, user: int) -> str | None
 
 
 def check_isolation() -> CheckAnswer:
-    """Say whether each run of a proof could be isolated here."""
+    """Check whether this machine supports --isolate."""
     if why := explain_no_isolation():
         return CheckAnswer("absent", f"--isolate does not work: {why}", ADVICE)
-    return CheckAnswer("good", "--isolate works: what a run writes can be dropped after it")
+    return CheckAnswer("good", "--isolate works: what a run writes can be discarded after it")
 
 
 def check_slurm(environ: Mapping[str, str]) -> CheckAnswer:
-    """Say whether this is a Slurm job, and else whether one could be submitted."""
+    """Check whether this is a Slurm job, and otherwise whether one can be submitted."""
     if "SLURM_JOB_ID" in environ:
         shown = {"SLURM_JOB_NUM_NODES": "nodes", "SLURM_CPUS_ON_NODE": "cores", "SLURM_MEM_PER_NODE": "MiB"}
         asked = [f"{environ[name]} {unit}" for name, unit in shown.items() if name in environ]
         return CheckAnswer("good", ", ".join(["a job", *asked]))
     if shutil.which("sbatch"):
-        return CheckAnswer("good", "there; this is no job of it")
+        return CheckAnswer("good", "available; this process is not a Slurm job")
     return CheckAnswer(
         "absent",
-        "not on PATH, and this is no job of it",
-        "on a cluster, run `snakemake --profile slurm` from a login node; elsewhere none is needed",
+        "not on PATH, and this process is not a Slurm job",
+        "on a cluster, run `snakemake --profile slurm` from a login node; elsewhere Slurm is not needed",
     )
 
 
 def check_scratch(scratch: str | None, environ: Mapping[str, str]) -> CheckAnswer:
-    """Judge the disk on which profilers write while a run lasts: resources.scratch, else that of temporary files."""
+    """Check the disk that profilers write to during a run: resources.scratch, else the one for temporary files."""
     key = "resources.scratch" if scratch else "TMPDIR"
     try:
         folder = expand_variables(scratch, environ, key) if scratch else Path(tempfile.gettempdir())
     except ConfigError as error:
-        return CheckAnswer("problem", str(error), "`env` in a job lists what it has")
+        return CheckAnswer("problem", str(error), "run `env` in a job to list its variables")
     if not folder.is_dir():
-        cure = f"set {key} to a folder that the node has"
-        return CheckAnswer("problem", f"{key} names no folder of this node", cure)
+        hint = f"set {key} to a folder that exists on the node"
+        return CheckAnswer("problem", f"{key} is not a folder on this node", hint)
     free_gib, kind = shutil.disk_usage(folder).free / GIB, file_system_of(folder)
     found = f"{free_gib:.0f} GiB free on {kind}"
     if kind in NETWORK_FILE_SYSTEMS:
-        cure = "profiles on a network disk disturb what they measure: set resources.scratch and TMPDIR to a disk of the node"
-        return CheckAnswer("notice", found, cure)
+        hint = "profiling to a network disk disturbs the measurement: set resources.scratch and TMPDIR to a local disk"
+        return CheckAnswer("notice", found, hint)
     if free_gib < WANTED_SCRATCH_GIB:
-        cure = f"set {key} to a disk of the node with {WANTED_SCRATCH_GIB} GiB and more"
-        return CheckAnswer("notice", found, cure)
+        hint = f"set {key} to a local disk with at least {WANTED_SCRATCH_GIB} GiB free"
+        return CheckAnswer("notice", found, hint)
     return CheckAnswer("good", found)
 
 
 def file_system_of(folder: Path) -> str:
-    """Return the kind of file system that a folder lies on, such as ext4 or nfs."""
+    """Return the type of a folder's file system, such as ext4 or nfs."""
     folder = folder.resolve()
     mounts = {Path(mount.mountpoint): mount.fstype for mount in psutil.disk_partitions(all=True)}
     return next((mounts[place] for place in [folder, *folder.parents] if place in mounts), "an unknown file system")

@@ -1,4 +1,4 @@
-"""Whether Nsight Systems works here: its version, its rights, and a range of this Python that arrives in a trace."""
+"""Whether Nsight Systems works here: its version, its permissions, and whether it records a range of this Python."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from speedproof.profilers.nsys_switches import GPU_METRICS, refused
 from speedproof.profilers.selection import prove_nsys
 from speedproof.util.errors import ProfilingError
 
-# Up to here the kernel lets a user's nsys sample its own processes.
+# Up to this level the kernel lets nsys sample processes of its own user.
 SAMPLING_LEVEL = 2
 _ANSWER_LIMIT_S = 30
 
@@ -19,21 +19,21 @@ _ANSWER_LIMIT_S = 30
 def check_profiler(profiling: Profiling) -> CheckAnswer:
     """Trace a small Python program with an NVTX range and find that range in the export."""
     if profiling.backend == "kineto":
-        found = "kineto (torch.profiler), since profiling.backend says so"
-        return CheckAnswer("notice", found, "set profiling.backend to auto for nsys' traces")
+        found = "kineto (torch.profiler), set by profiling.backend"
+        return CheckAnswer("notice", found, "set profiling.backend to auto to trace with nsys")
     try:
         nsys = prove_nsys(profiling.nsys)
     except ProfilingError as error:
         return CheckAnswer(
             "problem" if profiling.backend == "nsys" else "notice",
             f"{error}; {'nothing' if profiling.backend == 'nsys' else 'kineto (torch.profiler)'} is used instead",
-            "run in the container, which has nsys, or `module load` Nsight Systems, or set profiling.nsys to its path",
+            "run in the container, which has nsys, `module load` Nsight Systems, or set profiling.nsys to its path",
         )
-    return CheckAnswer("good", f"nsys {nsys.version}: an NVTX range of this Python arrives in its trace")
+    return CheckAnswer("good", f"nsys {nsys.version}: records an NVTX range of this Python")
 
 
 def check_sampling(profiling: Profiling, level_file: Path = Path("/proc/sys/kernel/perf_event_paranoid")) -> CheckAnswer:
-    """Say whether the kernel lets nsys sample processors; traces do without, unless profiling.cpu_samples asks for it."""
+    """Check whether the kernel lets nsys sample CPUs; traces need that only for profiling.cpu_samples."""
     level = int(level_file.read_text(encoding="utf-8")) if level_file.exists() else None
     if level is not None and (level <= SAMPLING_LEVEL or os.geteuid() == 0):
         return CheckAnswer("good", f"allowed (perf_event_paranoid {level})")
@@ -41,33 +41,37 @@ def check_sampling(profiling: Profiling, level_file: Path = Path("/proc/sys/kern
     return CheckAnswer(
         "problem" if asked else "absent",
         f"not allowed (perf_event_paranoid {'unknown' if level is None else level}); "
-        + ("profiling.cpu_samples asks for it" if asked else "traces do without"),
-        f"for call stacks, ask for `sysctl kernel.perf_event_paranoid={SAMPLING_LEVEL}`"
+        + ("profiling.cpu_samples needs it" if asked else "traces work without it"),
+        f"for call stacks, run `sysctl kernel.perf_event_paranoid={SAMPLING_LEVEL}` as root"
         + (", or set profiling.cpu_samples to false" if asked else ""),
     )
 
 
 def check_gpu_metrics(profiling: Profiling) -> CheckAnswer:
-    """Ask nsys whether it may sample the GPU's counters here; a problem where profiling.gpu_metrics_per_s asks for it."""
+    """Ask nsys whether it may sample the GPU's counters here; a problem if profiling.gpu_metrics_per_s needs them."""
     asked = profiling.gpu_metrics_per_s is not None
     try:
         nsys = read_capabilities(profiling.nsys)
         switch = next((name for name in GPU_METRICS if name in nsys.switches), None)
-        reason = f"nsys {nsys.version} knows no {next(iter(GPU_METRICS))}" if switch is None else _ask_for_metrics(nsys, switch)
+        reason = (
+            f"nsys {nsys.version} does not support {next(iter(GPU_METRICS))}"
+            if switch is None
+            else _ask_for_metrics(nsys, switch)
+        )
     except ProfilingError as error:
         reason = str(error)
     if reason is None:
         return CheckAnswer("good", "nsys may sample SMs, tensor cores and memory (gpu_metrics_per_s)")
-    cure = "traces need none; for them, ask the cluster to load the driver with NVreg_RestrictProfilingToAdminUsers=0"
+    hint = "traces work without; for counters, ask the cluster to load the driver with NVreg_RestrictProfilingToAdminUsers=0"
     return CheckAnswer(
         "problem" if asked else "absent",
-        f"nsys samples none: {reason}",
-        "set profiling.gpu_metrics_per_s to null, or run as one who may read counters" if asked else cure,
+        f"nsys cannot sample them: {reason}",
+        "set profiling.gpu_metrics_per_s to null, or run as a user who may read counters" if asked else hint,
     )
 
 
 def _ask_for_metrics(nsys: Capabilities, switch: str) -> str | None:
-    """Return why nsys samples no metrics of any GPU; None where it does."""
+    """Return why nsys cannot sample metrics of any GPU; None if it can."""
     ended = subprocess.run(
         [nsys.program, "profile", f"{switch}=help"], capture_output=True, text=True, errors="replace", timeout=_ANSWER_LIMIT_S
     )
@@ -75,16 +79,16 @@ def _ask_for_metrics(nsys: Capabilities, switch: str) -> str | None:
 
 
 def check_environment(program: str) -> CheckAnswer:
-    """Repeat what `nsys status -e` finds wrong with this machine."""
+    """Report the checks that fail in `nsys status -e`."""
     try:
         said = subprocess.run([program, "status", "-e"], capture_output=True, text=True, errors="replace", timeout=10).stdout
     except (OSError, subprocess.TimeoutExpired):
         found = f"{program} does not answer"
-        return CheckAnswer("absent", found, "see the finding on the profiler")
+        return CheckAnswer("absent", found, "see the finding `profiler`")
     failed = failed_checks(said)
     if failed:
-        cure = "traces of CUDA and NVTX do without; for CPU sampling see `nsys status -e`"
-        return CheckAnswer("absent", "; ".join(failed), cure)
+        hint = "CUDA and NVTX traces work without; for CPU sampling see `nsys status -e`"
+        return CheckAnswer("absent", "; ".join(failed), hint)
     return CheckAnswer("good", "all checks pass")
 
 

@@ -46,7 +46,7 @@ AGAIN = (
 
 
 class FailedJob(NamedTuple):
-    """A failed job as Snakemake's own log tells of it."""
+    """A failed job, as Snakemake logs it."""
 
     job: str
     state: str

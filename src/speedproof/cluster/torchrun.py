@@ -9,7 +9,7 @@ from speedproof.util.environment import python_command
 
 # Else torchrun leaves an empty folder in the temporary folder, each time.
 _NO_LOGS = f"--log-dir={os.devnull}"
-# torchrun gives each process its rank by this variable; nsys puts its value in where a path says so.
+# torchrun sets each process' rank in this variable; nsys expands it in paths.
 RANK_IN_PATHS = "%q{RANK}"
 # Runs on several nodes take turns with the ports after the experiment's own, so that none meets what is left of the one before.
 _PORTS = 100

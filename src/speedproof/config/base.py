@@ -1,4 +1,4 @@
-"""What all parts of the configuration's model are made of."""
+"""Types that all parts of the configuration's model share."""
 
 import typing
 from pathlib import Path

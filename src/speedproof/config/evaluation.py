@@ -1,4 +1,4 @@
-"""The command of a user's own that says how good the result of a run is."""
+"""A user's command that measures the quality of a run's result."""
 
 from pydantic import Field
 
@@ -7,16 +7,16 @@ from speedproof.config.reading import FilePattern, Pattern
 
 
 class Evaluation(Model):
-    """What judges the quality of a run: a command that reads what the run left, in a copy of the folder that no run saw."""
+    """A command that measures a run's quality from its output, in a fresh copy of the folder that no run used."""
 
-    command: str = Field(min_length=1, description="As a shell splits it; `{run}` is the folder where the run worked")
-    tree: str = Field(description="Folder that it runs in a copy of; `{workload}` is the workload's folder")
-    linked: dict[str, str] = Field({}, description="What is linked there instead: name → where it lies")
-    files: dict[str, str] = Field({}, description="SHA-256 of each file that the command names, by its word")
+    command: str = Field(min_length=1, description="Command line; `{run}` is the folder where the run worked")
+    tree: str = Field(description="Folder that is copied for it to run in; `{workload}` is the workload's folder")
+    linked: dict[str, str] = Field({}, description="Entries to link there instead of copying: name → path")
+    files: dict[str, str] = Field({}, description="SHA-256 of each file that the command names, by argument")
     artifacts: list[FilePattern] = Field(
-        min_length=1, description="What each run must have written, relative to where it worked; nothing else shows whose it is"
+        min_length=1, description="Files that each run must write, relative to where it worked; they tie the quality to the run"
     )
     quality: Pattern | None = Field(
-        None, description="Its group is the quality in the command's output; null: the last line that is a number"
+        None, description="Pattern whose group is the quality in the command's output; null: the last line that is a number"
     )
-    limit_s: Positive = Field(600, description="How long it may take")
+    limit_s: Positive = Field(600, description="Time limit in seconds")

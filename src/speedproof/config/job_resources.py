@@ -1,4 +1,4 @@
-"""The configuration of jobs: what they ask of a cluster, and the image that they run in."""
+"""The configuration of jobs: the resources that they request, and the image that they run in."""
 
 from string import Template
 from typing import Annotated, ClassVar
@@ -17,27 +17,27 @@ class Container(Model):
 
     image: ImageAddress | None = Field(None, description="A .sif file or a registry address; null: built from containers/")
     base: ImageAddress = Field(
-        "nvcr.io/nvidia/pytorch:25.12-py3", description="What is built upon: an address with its tag or digest, or a .sif file"
+        "nvcr.io/nvidia/pytorch:25.12-py3", description="Base image: an address with its tag or digest, or a .sif file"
     )
-    folder: ImageAddress = Field("container", description="Where a built or fetched image is kept")
+    folder: ImageAddress = Field("container", description="Folder for built and downloaded images")
     scratch: Folder | None = Field(None, description="Local disk to build on; null: $TMPDIR, else the system's")
-    scratch_gib: Natural = Field(60, le=1_000_000, description="Free space that a build needs there")
+    scratch_gib: Natural = Field(60, le=1_000_000, description="Free space in GiB that a build requires there")
 
 
 class JobResources(Model):
-    """What a job asks Slurm for."""
+    """What a job requests from Slurm."""
 
-    gpus: Natural = Field(0, le=1024, description="GPUs of the node")
+    gpus: Natural = Field(0, le=1024, description="GPUs per node")
     gpu_model: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.]+$")] | None = Field(
         None, description="The cluster's name for the GPU; null: any"
     )
-    cores: Positive = Field(1, le=100_000, description="Processor cores")
-    memory_mib: Positive = Field(4096, le=2**30, description="Main memory")
-    runtime_min: Positive = Field(30, le=60 * 24 * 366, description="Time limit")
+    cores: Positive = Field(1, le=100_000, description="CPU cores")
+    memory_mib: Positive = Field(4096, le=2**30, description="Main memory in MiB")
+    runtime_min: Positive = Field(30, le=60 * 24 * 366, description="Time limit in minutes")
 
 
 class Resources(Model):
-    """What each kind of job asks Slurm for; without Slurm an experiment takes all cores. A wider variant raises `gpus`."""
+    """What each kind of job requests from Slurm; without Slurm, an experiment uses all cores. Wide variants raise `gpus`."""
 
     renamed: ClassVar[dict[str, str]] = older.CONFIG_KEYS["resources"]
 
@@ -45,8 +45,8 @@ class Resources(Model):
     analysis: JobResources = JobResources(cores=2, memory_mib=16384, runtime_min=60)
     scratch: Folder | None = Field(
         None,
-        description="Folder on the node's own disk, or a variable such as `$TMPDIR`: volumes are copied there first, and "
-        "profiles written there; null: neither",
+        description="Folder on the node's local disk, or a variable such as `$TMPDIR`, for a copy of the data and profiles; "
+        "null: neither",
     )
 
     @field_validator("scratch")
@@ -57,5 +57,5 @@ class Resources(Model):
         return value
 
     def doctor(self) -> JobResources:
-        """Return a short job on the GPU that experiments ask for."""
+        """Return a short job on the GPU that experiments request."""
         return self.experiment.model_copy(update={"runtime_min": min(10, self.experiment.runtime_min)})

@@ -22,7 +22,7 @@ from speedproof.results.run_record import Backend
 
 VariablePattern = Annotated[str, Field(pattern=r"^[\w*?\[\]!%-]+$")]
 
-MOST_RUNS = 100_000  # of all experiments
+MOST_RUNS = 100_000  # in all experiments
 WORKLOAD_FILE = "workload.yaml"
 SHIPPED = Path(__file__).parents[3] / "workloads"
 
@@ -36,71 +36,70 @@ def find_folder(case: str) -> Path:
 
 
 class Measurement(Model):
-    """What runs, how often, in which experiments."""
+    """What runs, how often, and in how many experiments."""
 
     renamed: ClassVar[dict[str, str]] = older.CONFIG_KEYS["measurement"]
 
-    variants: list[Name] = Field(
-        min_length=1, max_length=1000, description="The variants, the one they are compared with first"
-    )
+    variants: list[Name] = Field(min_length=1, max_length=1000, description="Variants to measure; the first is the reference")
     pairs: list[tuple[Name, Name]] = Field(
-        [], max_length=1000, description="Variants to compare besides the first with each of the others: [reference, candidate]"
+        [],
+        max_length=1000,
+        description="Further comparisons, [reference, candidate], besides the first variant with each other one",
     )
     ablation: list[Name] = Field(
-        [], max_length=1000, description="Variants to measure besides, each one technique further than the one before"
+        [],
+        max_length=1000,
+        description="Cumulative ablation: further variants, each with one more technique than the one before",
     )
     control: bool = Field(
-        False, description="The first variant once more in every timed round: what it differs from itself is the noise floor"
+        False, description="Run the first variant twice in every timed round; its ratio to itself is the noise floor"
     )
-    experiments: Positive = Field(1, le=1000, description="Jobs; ratios are formed inside each and merged over all")
-    rounds: Natural = Field(5, le=1000, description="Timed runs of each variant in an experiment, each a fresh process")
+    experiments: Positive = Field(1, le=1000, description="Number of jobs; ratios are formed within each job, then merged")
+    rounds: Natural = Field(5, le=1000, description="Timed runs of each variant per experiment, each a fresh process")
     until: Until | None = Field(
         None,
-        description="decided: timed rounds go on until each compared pair is faster, slower or equivalent, and a faster one is "
-        "known to keep the quality, at most `rounds` of them; null: all `rounds` run",
+        description="decided: stop before `rounds` once each comparison is faster, slower or equivalent, and the quality of "
+        "a faster variant is no worse; null: run all `rounds`",
     )
     claimed: Number | None = Field(
         None,
         gt=0,
-        description="A ratio that is claimed: with `until: decided` it is decided on which side of it each lies",
+        description="Claimed speedup that `until: decided` tests instead of any difference; null: none",
     )
-    claimed_at_most: bool = Field(
-        False, description="Whether `claimed` is the most that the ratio is claimed to be; false: the least"
-    )
+    claimed_at_most: bool = Field(False, description="true: the claim is that the ratio is at most `claimed`; false: at least")
     metric: str | None = Field(
         None,
         max_length=100,
-        description="What decides with `until: decided`, as reports name it; null: the training epoch, or the process without "
-        "epochs",
+        description="Metric that `until: decided` tests, as reports name it; null: training time per epoch, or wall time "
+        "without epochs",
     )
     budget_min: Minutes | None = Field(
-        None, description="Minutes that the timed rounds of an experiment may take, with `until: decided`; null: no limit"
+        None, description="Time limit in minutes for the timed rounds of an experiment, with `until: decided`; null: none"
     )
-    profiled: Natural = Field(1, le=1000, description="Profiled runs of each variant in an experiment")
+    profiled: Natural = Field(1, le=1000, description="Profiled runs of each variant per experiment")
     documented: Natural = Field(
-        0, le=1000, description="Runs profiled as the documented numbers were: with autograd's own NVTX ranges (`emit_nvtx`)"
+        0, le=1000, description="Runs profiled like those of the documented numbers, with autograd's NVTX ranges (`emit_nvtx`)"
     )
-    epochs: Epochs | None = Field(None, description="Epochs of every run; null: what the variant says")
-    validate_every: Epochs | None = Field(None, description="Epochs from one validation to the next; null: as the variant")
+    epochs: Epochs | None = Field(None, description="Epochs of every run; null: the variant's own")
+    validate_every: Epochs | None = Field(None, description="Epochs from one validation to the next; null: the variant's own")
     checkpoint_every: Epochs | None = Field(
         None,
-        description="Epochs from one checkpoint of a timed run to the next, from which one that was killed goes on; null: "
-        "none, it starts again",
+        description="Epochs between checkpoints of a timed run, from which a killed run resumes; null: none, it starts again",
     )
-    seed: Seed = Field(0, description="Seed of the first round; the next ones count up")
-    order_seed: Seed | None = Field(None, description="Seed of the order of the runs; null: `seed`")
-    device: Literal["auto", "cuda", "cpu"] = Field("auto", description="auto: a GPU where one is visible")
+    seed: Seed = Field(0, description="Seed of the first round; each further round adds 1")
+    order_seed: Seed | None = Field(None, description="Seed for the order of the runs; null: `seed`")
+    device: Literal["auto", "cuda", "cpu"] = Field("auto", description="auto: a GPU if one is visible")
     quality: Quality = Quality()
-    timeout_s: Positive | None = Field(None, description="How long a run's program may take; null: as long as it likes")
+    timeout_s: Positive | None = Field(None, description="Time limit in seconds for a run's program; null: none")
     trust_reported: str | None = Field(
         None,
         min_length=1,
         max_length=200,
-        description="Why times that programs report count even if our own clock does not support them; null: they do not",
+        description="Reason to accept reported times that the observed times contradict; null: reject them",
     )
     equivalence_margin: Margin = Field(
         EQUIVALENCE_MARGIN,
-        description="Two variants are equivalent if their ratio's interval lies within this of 1, a fraction",
+        description="Two variants are equivalent if their ratio's interval is within this fraction of 1",
     )
 
     @model_validator(mode="after")
@@ -112,12 +111,12 @@ class Measurement(Model):
     @model_validator(mode="after")
     def _rounds_end_at_a_look(self) -> "Measurement":
         if self.until is None and self.budget_min is not None:
-            raise ValueError("`budget_min` needs `until: decided`; without it all `rounds` run")
+            raise ValueError("`budget_min` needs `until: decided`; otherwise all `rounds` run")
         if self.until is None and self.claimed is not None:
-            raise ValueError("`claimed` needs `until: decided`; without it all `rounds` run")
+            raise ValueError("`claimed` needs `until: decided`; otherwise all `rounds` run")
         if self.until is not None and self.rounds not in LOOKS:
             looks = ", ".join(map(str, LOOKS))
-            raise ValueError(f"`until: decided` looks after {looks} rounds; set `rounds`, the most, to one of these")
+            raise ValueError(f"`until: decided` checks after {looks} rounds; set `rounds`, the maximum, to one of these")
         return self
 
     @model_validator(mode="after")
@@ -145,51 +144,55 @@ Caches = Literal["warm", "cold", "shared"]
 
 
 class Variant(Model):
-    """A program as it is measured, as its workload describes it; people write what their workload makes variants of."""
+    """A program as it is measured, as its workload completes it from the configuration."""
 
-    title: str = Field(min_length=1, max_length=100, description="How figures and tables call it")
-    gpus: Positive = Field(1, le=1024, description="Processes on a node, a GPU each")
-    nodes: Positive = Field(1, le=10_000, description="Nodes of the cluster, each with `gpus` of them")
-    own_ranks: bool = Field(False, description="Its `command` uses `gpus` GPUs and starts its processes itself, as by torchrun")
-    epochs: Epochs = Field(1, description="Epochs, unless `measurement.epochs` says otherwise")
+    title: str = Field(min_length=1, max_length=100, description="Name in figures and tables")
+    gpus: Positive = Field(1, le=1024, description="Processes per node, one GPU each")
+    nodes: Positive = Field(1, le=10_000, description="Cluster nodes, each with `gpus` processes")
+    own_ranks: bool = Field(False, description="Whether `command` starts a process per GPU itself, for example with torchrun")
+    epochs: Epochs = Field(1, description="Epochs per run, unless `measurement.epochs` is set")
     validate_every: Epochs = Field(1, description="Epochs from one validation to the next")
     prepared_folder: Folder | None = Field(
-        None, description="What its runs find prepared; an experiment fills it before the first"
+        None, description="Folder with prepared data for its runs; an experiment fills it before the first run"
     )
     command: str | None = Field(
-        None, description="What runs it, as a shell splits it; `{workload}` is the workload's folder. null: its workload's own"
+        None, description="Command line; `{workload}` is the workload's folder. null: the workload's own command"
     )
-    environment: dict[str, str] = Field({}, description="Variables that its program sees besides")
+    environment: dict[str, str] = Field({}, description="Extra environment variables for its program")
     inherit_environment: bool = Field(
-        False, description="Its timed runs see all variables of where the workflow runs but those that read like a secret"
+        False, description="Pass the workflow's whole environment to its timed runs, except variables that look like secrets"
     )
     pass_environment: list[VariablePattern] = Field(
-        [], description="Variables, by name or shell pattern, that its program sees besides the allowed ones as they are here"
+        [], description="Further environment variables to pass to its program, by name or shell pattern"
     )
     drop_environment: list[VariablePattern] = Field(
-        [], description="Variables, by name or shell pattern, that its program does not see, allowed or not"
+        [], description="Environment variables to hide from its program, by name or shell pattern"
     )
-    image: ImageAddress | None = Field(None, description="A .sif file that `command` runs in, by Apptainer; null: none")
-    reads: Reading = Field(Reading(), description="Where its epochs, qualities and samples come from")
-    evaluation: Evaluation | None = Field(None, description="What judges the quality of its timed runs; null: what it reports")
+    image: ImageAddress | None = Field(None, description="Apptainer image (.sif) to run `command` in; null: none")
+    reads: Reading = Field(Reading(), description="Where its epochs, quality and samples are read from")
+    evaluation: Evaluation | None = Field(
+        None, description="Command that measures the quality of its timed runs; null: the quality that it reports"
+    )
     tree: str | None = Field(
         None,
-        description="Folder that each run works in a copy of; `{workload}` as in `command`; null: an empty one",
+        description="Folder to copy for each run to work in; `{workload}` as in `command`; null: an empty folder",
     )
-    place: str | None = Field(None, description="Folder that it runs in itself; null: a fresh one, which `{run}` names anyway")
-    linked: dict[str, str] = Field({}, description="What is linked there instead, as data are: name → where it lies")
+    place: str | None = Field(
+        None, description="Folder to run in without a copy; null: a fresh folder, which `{run}` names in any case"
+    )
+    linked: dict[str, str] = Field({}, description="Entries to link there instead of copying, such as data: name → path")
     caches: Caches | None = Field(
         None,
-        description="TMPDIR and compile caches of runs: private (warm, cold) or the caller's (shared); null: as its workload",
+        description="TMPDIR and compile caches: private (warm, cold) or the caller's (shared); null: the workload's own",
     )
-    kept_caches: str | None = Field(None, description="Folder with the compile caches that its warm-up left")
-    isolated: bool = Field(False, description="Whether what a run writes to HOME, temporary folders and packages goes after it")
-    package_folders: list[str] = Field([], description="Folders of its interpreter's packages, in which changes are looked for")
-    warm_up: WarmUpObserved | None = Field(None, description="What was seen of its warm-up; null: there was none")
-    fixed: list[str] = Field([], description="Files and folders besides `tree` that nothing may change while runs go on")
-    settings: dict[str, Any] = Field({}, description="Whatever else decides what it does, free of form")
-    told_epochs: bool = Field(True, description="Whether its program is told how many epochs to run (SPEEDPROOF_EPOCHS)")
-    blind: bool = Field(False, description="Whether its timed runs see nothing of speedproof: no variable, module or folder")
+    kept_caches: str | None = Field(None, description="Folder with the compile caches of its warm-up")
+    isolated: bool = Field(False, description="Discard what a run writes to HOME, temporary folders and packages")
+    package_folders: list[str] = Field([], description="Package folders of its interpreter, which are checked for changes")
+    warm_up: WarmUpObserved | None = Field(None, description="Observations of its warm-up; null: it had none")
+    fixed: list[str] = Field([], description="Files and folders besides `tree` that must not change during the measurement")
+    settings: dict[str, Any] = Field({}, description="Any other settings of the program")
+    told_epochs: bool = Field(True, description="Whether the program gets SPEEDPROOF_EPOCHS, the number of epochs to run")
+    blind: bool = Field(False, description="Hide speedproof from its timed runs: no variable, module or folder")
 
     @property
     def ranks(self) -> int:
@@ -198,32 +201,34 @@ class Variant(Model):
 
 
 class Completed(Model):
-    """What a workload makes of a configuration: its variants, and what the instrument must know of its data."""
+    """A configuration as its workload completes it: its variants, and facts about its data."""
 
     variants: dict[Name, Variant]
-    shared: dict[str, Any] = Field({}, description="Settings that all variants share, free of form")
-    techniques: dict[str, tuple[str, ...]] = Field({}, description="Settings that are one switch together, by its name")
-    ranges: tuple[str, ...] = Field((), description="NVTX ranges that every trace has, or it was lost")
-    dataset: Name = Field("data", description="What its data are called below RESULTS/data/")
-    folders: dict[str, str] = Field({}, description="Folders besides results that steps must see, by key")
-    download_mib: Number = Field(0.0, ge=0, description="What must be fetched")
-    data_mib: Number = Field(0.0, ge=0, description="Room that the data need")
+    shared: dict[str, Any] = Field({}, description="Settings that all variants share")
+    techniques: dict[str, tuple[str, ...]] = Field(
+        {}, description="Groups of settings that change together, by the technique's name"
+    )
+    ranges: tuple[str, ...] = Field((), description="NVTX ranges that every trace must contain; otherwise it is incomplete")
+    dataset: Name = Field("data", description="Name of its data below RESULTS/data/")
+    folders: dict[str, str] = Field({}, description="Further folders that steps must see, by key")
+    download_mib: Number = Field(0.0, ge=0, description="Size of the download in MiB")
+    data_mib: Number = Field(0.0, ge=0, description="Disk space for the data in MiB")
 
 
 class Config(Model):
-    """The whole configuration. What its workload alone understands, the workload completes."""
+    """The whole configuration; the workload interprets and completes its own parts."""
 
-    case: str = Field(min_length=1, description="The workload: a place below workloads/, or the path of a folder")
-    results: str = Field("results", description="Where everything that is made goes, relative to the working folder")
-    data: dict[str, Any] = Field({}, description="Where the workload's data come from")
-    workload: dict[str, Any] = Field({}, description="What all variants of the workload share")
-    variants: dict[Name, Any] = Field({}, description="What the workload makes variants of, by name")
+    case: str = Field(min_length=1, description="The workload: a folder below workloads/, or a path")
+    results: str = Field("results", description="Output folder, relative to the working folder")
+    data: dict[str, Any] = Field({}, description="Source of the workload's data")
+    workload: dict[str, Any] = Field({}, description="Settings that all variants of the workload share")
+    variants: dict[Name, Any] = Field({}, description="Settings of each variant, by name")
     measurement: Measurement
     profiling: Profiling = Profiling()
     container: Container = Container()
     resources: Resources = Resources()
     completed: SkipJsonSchema[Completed | None] = Field(
-        None, description="What the workload makes of all this; not for people to write"
+        None, description="The configuration as the workload completed it; not for you to write"
     )
 
     @field_validator("results")
@@ -264,8 +269,8 @@ class Config(Model):
         of_ranges = [name for name, variant in variants.items() if variant.reads.source == "ranges"]
         if others := [name for name in variants if of_ranges and name not in of_ranges]:
             raise ValueError(
-                f"measurement.variants: `{of_ranges[0]}` is read of its NVTX ranges, `{others[0]}` is not, and what takes them "
-                "costs time; read all variants so, or none"
+                f"measurement.variants: `{of_ranges[0]}` reads epochs from NVTX ranges and `{others[0]}` does not; recording "
+                "ranges costs time, so use them for all variants, or for none"
             )
         return self
 
@@ -278,7 +283,7 @@ class Config(Model):
         ]
         if self.measurement.until is not None and several:
             raise ValueError(
-                f"measurement.until: `{several[0]}` trains on several nodes, which await every run; set it to null"
+                f"measurement.until: `{several[0]}` trains on several nodes, which needs a fixed number of runs; set it to null"
             )
         if self.measurement.until is not None and not self.measurement.compared():
             raise ValueError("measurement.until: nothing is compared; name a second variant in `variants`, or set it to null")
@@ -348,7 +353,7 @@ class Config(Model):
         return self.measurement.epochs or self.completed_variants[variant].epochs
 
     def reported_epochs_of(self, variant: str, profiler: Backend) -> int:
-        """Return how many epochs a run's record tells: none where they are NVTX ranges, which a profiler takes for itself."""
+        """Return how many epochs a run's record holds: none if they are NVTX ranges, which only the profiler sees then."""
         measured = self.completed_variants[variant]
         return 0 if measured.reads.source == "ranges" and profiler != "none" else self.epochs_of(variant)
 

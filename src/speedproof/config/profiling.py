@@ -14,27 +14,27 @@ CUDA_PROFILER_API = "cudaProfilerApi"
 class Profiling(Model):
     """How profiled runs are traced."""
 
-    backend: Literal["auto", RunTracerName] = Field("auto", description="auto: nsys where it is on PATH and works, else kineto")
+    backend: Literal["auto", RunTracerName] = Field("auto", description="auto: nsys if it is on PATH and works, else kineto")
     nsys: Annotated[str, BeforeValidator(expand_home), Field(min_length=1)] = Field("nsys", description="The nsys program")
     trace: list[Literal["cuda", "nvtx", "osrt", "cudnn", "cublas"]] = Field(
-        ["cuda", "nvtx"], description="What nsys traces; osrt makes reports of gigabytes where many threads start"
+        ["cuda", "nvtx"], description="What nsys traces; with osrt, programs with many threads make reports of gigabytes"
     )
-    gpu_samples_per_s: Positive = Field(10, le=1000, description="NVML samples a second in gpu.csv, in every run")
+    gpu_samples_per_s: Positive = Field(10, le=1000, description="NVML samples per second in gpu.csv, in every run")
     capture: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
         None,
-        description="What of a run is traced: epochs, such as 2-3; cudaProfilerApi: while the program says so by CUDA's calls; "
-        "else the first NVTX range of that name, `name@domain`. null: all of it",
+        description="Part of a run to trace: epochs, such as 2-3; cudaProfilerApi: between the program's calls; else the first "
+        "NVTX range of that name, `name@domain`. null: the whole run",
     )
     gpu_metrics_per_s: int | None = Field(
-        None, ge=10, le=200_000, description="Samples a second of the GPU's counters (SMs, tensor cores, memory); null: none"
+        None, ge=10, le=200_000, description="Samples per second of the GPU's counters (SMs, tensor cores, memory); null: none"
     )
-    memory_usage: bool = Field(False, description="Trace how much memory of the GPU is in use")
-    cpu_samples: bool = Field(False, description="Sample what the processors execute, with call stacks")
-    python_samples: bool = Field(False, description="Sample which Python functions run, 1000 times a second")
+    memory_usage: bool = Field(False, description="Trace GPU memory usage")
+    cpu_samples: bool = Field(False, description="Sample CPU call stacks")
+    python_samples: bool = Field(False, description="Sample Python functions, 1000 times per second")
     keep_reports: bool = Field(
         False,
-        description="Keep nsys' report and its export of each profiled run, readable for their owner only: they hold the "
-        "environments of all processes above it; false: they go once the trace and the statistics are made",
+        description="Keep nsys' report and its export of each profiled run, readable by their owner only, since they contain "
+        "the environments of all parent processes; false: delete them after conversion",
     )
 
     @field_validator("capture", mode="before")
@@ -45,7 +45,7 @@ class Profiling(Model):
     @model_validator(mode="after")
     def _epochs_are_in_order(self) -> "Profiling":
         if (epochs := self.captured_epochs) and not 1 <= epochs[0] <= epochs[1]:
-            raise ValueError(f"capture: {self.capture}: epochs count from 1, the first one first, as in 2-3")
+            raise ValueError(f"capture: {self.capture}: epochs count from 1, and the range must ascend, as in 2-3")
         return self
 
     @model_validator(mode="after")

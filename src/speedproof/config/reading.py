@@ -1,4 +1,4 @@
-"""How the epochs, qualities and samples of a program are read that leaves no marks."""
+"""How the epochs, quality and samples of a program without marks are read."""
 
 import os
 import re
@@ -46,27 +46,27 @@ RangeName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\n]*
 
 
 class Reading(Model):
-    """Where a variant's epochs, qualities and samples come from."""
+    """Where a variant's epochs, quality and samples are read from."""
 
     source: ReadingSource = Field(
         "marks",
-        description="What the program marks, its NVTX ranges, lines that it prints, a file that it writes, or its process",
+        description="The program's marks, NVTX ranges, printed lines, a file that it writes, or only the time of its process",
     )
-    epoch: Pattern | None = Field(None, description="lines: matches one printed line an epoch, whose arrival is taken")
+    epoch: Pattern | None = Field(None, description="lines: pattern of one printed line per epoch, whose arrival is timed")
     epoch_range: RangeName | None = Field(
-        None, description="ranges: what the program's NVTX ranges are called that are epochs; `*` stands for anything"
+        None, description="ranges: name of the program's NVTX range around an epoch; `*` matches anything"
     )
     epoch_s: Pattern | None = Field(
-        None, description="Its group is the seconds of an epoch, in a printed line; file: the name of a column or key"
+        None, description="Pattern whose group is an epoch's seconds, in a printed line; file: name of a column or key"
     )
     rate: Pattern | None = Field(
-        None, description="Its group is a rate, such as samples a second, in a printed line; file: the name of a column or key"
+        None, description="Pattern whose group is a rate, such as samples/s, in a printed line; file: name of a column or key"
     )
     unit: TimeUnit | None = Field(None, description="Unit of epoch_s. Default: the one that follows each number, else seconds")
     cumulative: bool = Field(False, description="Whether epoch_s is the time since the start; epochs are its differences")
-    quality: Pattern | None = Field(None, description="The same of a quality")
-    samples: Pattern | None = Field(None, description="The same of the number of samples in an epoch")
-    file: FilePattern | None = Field(None, description="file: what the program writes, relative to where it works")
+    quality: Pattern | None = Field(None, description="The same for the quality")
+    samples: Pattern | None = Field(None, description="The same for the number of samples per epoch")
+    file: FilePattern | None = Field(None, description="file: path that the program writes, relative to where it works")
 
     @model_validator(mode="after")
     def _says_what_its_source_needs(self, info: ValidationInfo) -> "Reading":
@@ -79,11 +79,13 @@ class Reading(Model):
         if self.source == "lines" and not (self.epoch or self.epoch_s or self.rate):
             raise ValueError("source `lines` needs `epoch`, `epoch_s` or `rate`")
         if (self.source == "ranges") != (self.epoch_range is not None):
-            raise ValueError("source `ranges` needs `epoch_range`, and no other has it")
+            raise ValueError("`epoch_range` belongs to source `ranges`, which requires it")
         if self.source == "ranges" and (self.epoch or self.epoch_s or self.rate or self.samples):
-            raise ValueError("source `ranges`: epochs are read of `epoch_range`, and samples of none; leave the others out")
+            raise ValueError(
+                "source `ranges`: epochs are read from `epoch_range`, and samples are not supported; leave the others out"
+            )
         if (self.source == "file") != (self.file is not None):
-            raise ValueError("source `file` needs `file`, and no other has it")
+            raise ValueError("`file` belongs to source `file`, which requires it")
         for key in ("epoch_s", "rate", "quality", "samples") if self.source != "file" else ():
             pattern = getattr(self, key)
             if pattern is not None and re.compile(pattern).groups != 1:
@@ -92,6 +94,6 @@ class Reading(Model):
 
     @property
     def patterns(self) -> list[str]:
-        """Return what is searched for in the lines that the program prints."""
+        """Return the patterns to search for in the lines that the program prints."""
         named = [self.epoch, self.epoch_s, self.rate, self.quality, self.samples] if self.source != "file" else []
         return [pattern for pattern in named if pattern]

@@ -1,7 +1,7 @@
 """The seam to a workload: `workload.yaml` names commands, which the instrument runs, and files, which it reads.
 
-A workload is a folder. Nothing of it is imported; its Python, where it has some, is found because the folder stands in
-PYTHONPATH of what is run for it, with those of the libraries that it names.
+A workload is a folder. The instrument imports nothing from it: its commands find its Python code, if any, because PYTHONPATH
+holds the folder and the libraries that it names.
 """
 
 import json

@@ -44,7 +44,7 @@ def _name_profile(path: Path, kind: TraceFormat) -> tuple[str, str]:
 def trace_folder(path: Path, exports: Path | None = None) -> Iterator[Path]:
     """Yield the folder of a trace; a profiler's file is converted into a temporary one, and errors name the file.
 
-    What nsys exports of a report is kept in `exports`. A finished experiment's run must be what the experiment vouches for.
+    What nsys exports of a report is kept in `exports`. A finished experiment's run must match the experiment's checksums.
     """
     if is_folder(path) and not is_input(path):
         check_vouched(path)

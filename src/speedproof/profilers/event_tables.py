@@ -126,7 +126,7 @@ def _number(column: str, tables: dict[str, pa.Table]) -> dict[int, int]:
 def _owners(tables: dict[str, pa.Table]) -> dict[int, int]:
     owners: dict[int, int] = {}
     for table in tables.values():
-        for thread in ("end_thread", "thread"):  # what a thread says of itself counts last
+        for thread in ("end_thread", "thread"):  # `thread` wins over `end_thread`
             if {thread, "process"} <= set(table.column_names):
                 pairs = table.group_by([thread, "process"]).aggregate([])
                 owners |= dict(zip(pairs[thread].to_pylist(), pairs["process"].to_pylist(), strict=True))

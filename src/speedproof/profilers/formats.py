@@ -37,7 +37,7 @@ def find_run_tracer(name: "Backend") -> RunTracer | None:
 
 
 def find_format(path: Path) -> TraceFormat | None:
-    """Return the format of a path, by its name, else by its content; None: it is no profiler's."""
+    """Return the format of a path, by its name, else by its content; None if it is not a profiler's."""
     return find_named(path) or next((one for one in FORMATS if one.recognize(path)), None)
 
 
@@ -47,7 +47,7 @@ def find_named(path: Path) -> TraceFormat | None:
 
 
 def require_format(path: Path) -> TraceFormat:
-    """Return the format of a path; raise a :class:`RecordError` if nothing is there, or it is no profiler's."""
+    """Return the format of a path; raise a :class:`RecordError` if it does not exist or is not a profiler's."""
     found = find_format(path)
     if not (path.is_file() or path.is_dir()):  # reading a pipe would wait for ever
         given = f"the file that {found.writer} wrote" if found else describe_inputs()

@@ -30,7 +30,7 @@ from speedproof.util.errors import ProfilingError
 CLOCK_MARK = "speedproof clock"
 MARKS = 20  # at either end; the tightest of them counts
 _CHUNK = 1 << 20  # characters
-_LONGEST_US = 1 << 53  # since 1970, which is where kineto may count from; more is no time
+_LONGEST_US = 1 << 53  # since 1970, from which kineto may count; more is not a valid time
 _EVENTS_START = re.compile(r'"traceEvents"\s*:\s*\[')
 _BASE_TIME = re.compile(r'"baseTimeNanoseconds"\s*:\s*(\d{1,19})\b')
 

@@ -118,7 +118,7 @@ def read_capabilities(program: str = "nsys", inside: Sequence[str] = ()) -> Capa
     version = _run([*inside, program, "--version"], _ANSWER_LIMIT_S)
     number = re.search(r"\d+\.\d+\.\d+(\.\d+)*", version.stdout)
     if number is None:
-        raise ProfilingError(f"{program}: does not tell its version ({_last_words(version)}); install Nsight Systems again")
+        raise ProfilingError(f"{program}: does not print its version ({_last_words(version)}); install Nsight Systems again")
     usage = _run([*inside, program, "profile", "--help"], _ANSWER_LIMIT_S).stdout
     return Capabilities(program, number[0], frozenset(re.findall(r"^\s*(?:-\w, )?(--[\w-]+)", usage, re.MULTILINE)))
 
@@ -133,11 +133,11 @@ def run_profiled(
 ) -> int:
     """Run a small program under nsys, its output in `log`, and return the program's exit code.
 
-    Of `environ` it sees what :func:`profiled_environment` allows.
+    It sees the variables of `environ` that :func:`profiled_environment` allows.
 
     Raises:
-        LostTraceError: no report came out, since nsys lost its agent; it may not the next time.
-        ProfilingError: no report came out.
+        LostTraceError: nsys lost its agent and wrote no report; the next attempt may succeed.
+        ProfilingError: nsys wrote no report.
     """
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)

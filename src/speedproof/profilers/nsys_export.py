@@ -40,7 +40,7 @@ from speedproof.util.progress_bar import SOON_S, report_progress
 
 NEWEST_SCHEMA = (3, 25)
 # NVTX_EVENTS.eventType, as the export's own table ENUM_NSYS_EVENT_TYPE names them. The second pair is of ranges read from
-# a text file of NVTX events. Marks (34), categories (33) and domains (75, 76) are no ranges.
+# a text file of NVTX events. Marks (34), categories (33) and domains (75, 76) are not ranges.
 RANGE_KINDS = {59: "push_pop", 60: "start_end", 70: "push_pop", 71: "start_end"}
 
 _EVENTS = [
@@ -72,7 +72,7 @@ _GPU_MASK = 0xFF  # of GPU_METRICS.typeId: which GPU (nsys' own recipe `gpu_metr
 def convert_export(sqlite: Path, folder: Path) -> TraceInfo:
     """Convert an export to a trace in `folder`, and return its `trace.json`.
 
-    Raises :class:`RecordError` where the file is no export, is damaged, or has a newer schema than is known.
+    Raises :class:`RecordError` if the file is not an export, is damaged, or has a newer schema than is known.
     """
     export = ExportFolder(sqlite) if sqlite.is_dir() else ExportFile(sqlite)
     try:
@@ -141,7 +141,7 @@ class _Conversion:
         return about.get("EXPORT_PRODUCT_VERSION") or "unknown", schema
 
     def _read_complaints(self) -> None:
-        """Pass on what nsys itself says of calls, kernels and ranges that it lost."""
+        """Log nsys' own warnings of calls, kernels and ranges that it lost."""
         for (text,) in self.export.select("DIAGNOSTIC_EVENT", text=str | None):
             if text and _LOST.search(text) and ("CUDA" in text or "NVTX" in text):
                 self.export.warn(f"nsys says: {' '.join(text.split())[:_LONGEST_COMPLAINT]}")
@@ -169,7 +169,7 @@ class _Conversion:
         )
 
     def _read_written_names(self) -> pa.DictionaryArray:
-        """Return the names that events have in their own rows, null where there is none; without autograd's numbers."""
+        """Return the names that events have in their own rows, null if absent; without autograd's numbers."""
         chunks = [
             without_autograd_numbers(chunk).dictionary_encode() for chunk in self.export.read_texts("NVTX_EVENTS", "text")
         ]  # chunk by chunk: millions of names with a number each would take gigabytes
@@ -372,7 +372,7 @@ class _Conversion:
         return {number: name.removeprefix(prefix) for number, name in names.items()} or dict(enumerate(default))
 
     def _look_up(self, ids: Integers, what: str) -> pa.DictionaryArray:
-        """Return the strings with these ids; null where there is none."""
+        """Return the strings with these ids; null for an unknown id."""
         distinct, positions = find_distinct(ids)
         texts = [self.strings.get(number) for number in distinct]
         known = np.array([text is not None for text in texts], dtype=bool)

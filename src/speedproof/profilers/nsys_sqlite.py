@@ -82,7 +82,7 @@ class ExportFile:
             return max(connection.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] or 0, 0)
 
     def select(self, table: str, **kinds: Any) -> Iterator[tuple[Any, ...]]:
-        """Read a small table's columns, each of the kind (or union of kinds) that is given; no rows where one is absent."""
+        """Read a small table's columns, each of the given type (or union of types); no rows if one is absent."""
         if not self.has(table, *kinds):
             return
         with self._open() as connection:
@@ -102,7 +102,7 @@ class ExportFile:
         return found
 
     def read_integers(self, table: str, columns: Iterable[str]) -> dict[str, Integers]:
-        """Read integer columns of a table, row by row in the table's order; :data:`MISSING` where there is no value.
+        """Read integer columns of a table, row by row in the table's order; :data:`MISSING` for null.
 
         SQLite joins each column's numbers to one text and NumPy reads that: three times as fast as fetching rows.
         """
@@ -148,7 +148,7 @@ class ExportFile:
         return next((column for (column, count), found in zip(there.items(), counts, strict=True) if found != count), None)
 
     def read_texts(self, table: str, column: str) -> Iterator[pa.StringArray]:
-        """Read a text column in chunks, row by row in the table's order; null where there is no value.
+        """Read a text column in chunks, row by row in the table's order.
 
         SQLite joins the texts, and their lengths, to one each: Arrow keeps texts in the same way, and so no row is touched.
         """
@@ -163,7 +163,7 @@ class ExportFile:
         """Read a table's joined columns, :data:`ROWS_AT_ONCE` rows at a time; yield how many rows, and the texts.
 
         nsys numbers the rows of its tables without gaps: then a chunk is what lies between two numbers, which SQLite reads
-        faster than so many rows. Numbers that do not rise tell of pages that stand twice.
+        faster than so many rows. Numbers that do not rise reveal duplicate pages.
         """
         if not columns:
             return
@@ -214,7 +214,7 @@ class ExportFile:
 
     def _parse_integers(self, text: bytes, rows: int, what: str) -> Integers:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", DeprecationWarning)  # how older NumPy reports what is no integer
+            warnings.simplefilter("error", DeprecationWarning)  # how older NumPy reports a value that is not an integer
             try:
                 numbers = np.fromstring(text, dtype=np.int64, sep=",")
             except (DeprecationWarning, ValueError):
@@ -324,7 +324,7 @@ def _describe(value: object) -> str:
 
 
 def _decode(text: bytes) -> str:
-    """Return a text; a program may have written what is no UTF-8."""
+    """Return a text, which a program may have written in invalid UTF-8."""
     return text.decode(errors="replace")
 
 

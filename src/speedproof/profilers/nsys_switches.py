@@ -56,7 +56,7 @@ def _spell(setting: str, names: Mapping[str, str], nsys: Capabilities) -> str:
 
 
 def captured_range(profiling: Profiling) -> str | None:
-    """Return the NVTX range that is traced; None where it is everything, or what lies between two calls of CUDA's."""
+    """Return the NVTX range that is traced; None for the whole run, or between calls of CUDA's profiler API."""
     if profiling.capture is None or profiling.capture == CUDA_PROFILER_API:
         return None
     return CAPTURE_RANGE if profiling.captured_epochs else profiling.capture

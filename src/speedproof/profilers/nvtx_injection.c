@@ -114,7 +114,7 @@ static void *map_file(int flags, off_t offset, size_t bytes) {
     return mapped == MAP_FAILED ? NULL : mapped;
 }
 
-/* Return this process' file, made where there is none yet; NULL where it cannot be. */
+/* Return this process' file, created at the first call; NULL if that fails. */
 static Header *open_file(void) {
     Header *found = atomic_load_explicit(&header, memory_order_acquire);
     if (found || failed) return found;
@@ -154,7 +154,7 @@ static Record *find_record(uint64_t number) {
     return &found[number % RECORDS_A_CHUNK];
 }
 
-/* Return a record's number, from 1, and the record; 0 where it is dropped. */
+/* Return a record's number, from 1, and the record; 0 if it is dropped. */
 static uint64_t claim_record(Record **record) {
     Header *file = open_file();
     if (!file) return 0;
@@ -274,7 +274,7 @@ static const char *narrow(const wchar_t *wide, char *text, size_t room) {
 
 enum { WIDE_BYTES = 512 };
 
-/* Return the name of an event, and whether it is wanted; `room` is used where it is wide. */
+/* Return the name of an event, and whether it is wanted; a wide name is converted into `room`. */
 static const char *read_name(const Attributes *event, char *room, bool *wanted) {
     const char *name = "";
     if (event && event->size >= offsetof(Attributes, message) + sizeof event->message && event->message) {
@@ -325,7 +325,7 @@ static uint32_t tell_domain(Domain *domain) {
     return domain ? domain->number : 0;
 }
 
-/* Keep an event that begins now, and return its record's number, from 1; 0 where it is dropped. */
+/* Keep an event that begins now, and return its record's number, from 1; 0 if it is dropped. */
 static uint64_t keep(Domain *domain, const char *name, uint32_t kind, size_t level) {
     Thread *thread = this_thread();
     uint32_t number_of_domain = tell_domain(domain);

@@ -70,7 +70,7 @@ def decode_name(name: bytes) -> str:
 def _read_file(path: Path) -> ProcessRanges:
     data = path.read_bytes()
     if len(data) < _HEADER.itemsize:
-        raise RecordError(f"{path}: {len(data)} bytes are no file of ranges; run it again")
+        raise RecordError(f"{path}: {len(data)} bytes, too short for a file of ranges; run it again")
     header = np.frombuffer(data, _HEADER, 1)[0]
     if header["magic"] != b"SPRANGES" or header["version"] != 1 or header["record_bytes"] != RECORD.itemsize:
         raise RecordError(f"{path}: no file of ranges of this version; run it again")
@@ -126,7 +126,7 @@ class RangeCost:
 
 @dataclass(frozen=True)
 class Injected:
-    """What a program sees besides, and where it leaves its ranges; nothing where none are taken."""
+    """Extra variables for a program, and the folder for its ranges; both empty if none are recorded."""
 
     variables: dict[str, str]
     folder: Path | None
@@ -138,7 +138,7 @@ class Injected:
 
 @contextmanager
 def injecting(names: Sequence[str], environ: Mapping[str, str]) -> Iterator[Injected]:
-    """Yield what has a program leave its ranges of these `names`, in a folder that goes with it; nothing where there are none.
+    """Yield what makes a program record its ranges of these `names`, in a temporary folder; nothing without names.
 
     Raises:
         ConfigError: as :func:`injected_variables`.
@@ -183,9 +183,9 @@ def measure_cost(environ: Mapping[str, str]) -> RangeCost:
 
 
 def build_library(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the library, built where none of this source and compiler is kept yet.
+    """Return the library; build it unless the cache holds one of this source and compiler.
 
-    Raises :class:`ConfigError` where there is no compiler, or it fails.
+    Raises :class:`ConfigError` if the compiler is missing or fails.
     """
     compiler = shutil.which("cc", path=environ.get("PATH"))
     if compiler is None:

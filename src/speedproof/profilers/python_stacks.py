@@ -56,7 +56,7 @@ def _read_payloads(exported_json: Path) -> Iterator[tuple[int, int, bytes]]:
 
 
 def read_innermost(payload: bytes | str) -> tuple[int, int] | None:
-    """Return the numbers of the innermost function's and its file's name; None where the payload is no stack that is known."""
+    """Return the numbers of the innermost function's and its file's name; None if the payload is not a known stack."""
     try:
         stack = base64.b64decode(payload, validate=True) if isinstance(payload, str) else payload
     except (binascii.Error, ValueError):

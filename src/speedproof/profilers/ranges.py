@@ -173,9 +173,9 @@ def require_ranges(folder: Path, names: Iterable[str]) -> None:
 
 
 def require_closed(folder: Path, name: str | None) -> None:
-    """Raise a :class:`ProfilingError` if the range that was to be traced, `name@domain`, opened and never closed.
+    """Raise a :class:`ProfilingError` if the range to trace, `name@domain`, was opened and never closed.
 
-    Recording then went on to the end of the program, or to where it was cut short.
+    Recording then continued to the end of the program, or until it was killed.
     """
     if name is None:
         return

@@ -1,4 +1,4 @@
-"""Which profiler traces a run: nsys where it is seen to work, else kineto."""
+"""Which profiler traces a run: nsys if a test of it succeeds, else kineto."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ log = logging.getLogger("speedproof")
 
 
 class Selection(NamedTuple):
-    """The profiler that traces, its version, why it was taken, and what nsys can do where it is that."""
+    """The profiler that traces, its version, why it was chosen, and (for nsys) what it can do."""
 
     backend: RunTracerName
     version: str
@@ -37,7 +37,7 @@ def select_backend(profiling: Profiling, torch_of_programs: bool = False) -> Sel
     Raises :class:`ProfilingError` if the one that is demanded does not work, or none does.
     """
     if profiling.backend != "auto":
-        return RUN_TRACERS[profiling.backend].find(profiling, "profiling.backend says so", torch_of_programs)
+        return RUN_TRACERS[profiling.backend].find(profiling, "set by profiling.backend", torch_of_programs)
     *others, last = RUN_TRACERS.values()
     reason = ""
     for tracer in others:

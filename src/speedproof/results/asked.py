@@ -25,7 +25,7 @@ class Claim(BaseModel):
         return f"{'≤' if self.low is None else '≥'} {self.value:g}×"
 
     def judge(self, low: float, high: float) -> Literal["claim holds", "claim fails", "inconclusive"]:
-        """Return what the interval [low, high] of the ratio says of it."""
+        """Judge the claim by the interval [low, high] of the ratio."""
         least, most = (0.0 if self.low is None else self.low), (float("inf") if self.high is None else self.high)
         if least <= low and high <= most:
             return "claim holds"
@@ -46,6 +46,6 @@ class Asked(BaseModel):
 
 
 def read_asked(results: Path) -> Asked | None:
-    """Read a results folder's `asked.json`; None where it is of no proof."""
+    """Read a results folder's `asked.json`; None if `speedproof prove` did not write it."""
     path = results / ASKED_FILE
     return read_record(path, Asked) if is_there(path) else None

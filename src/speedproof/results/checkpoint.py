@@ -67,10 +67,9 @@ def seal_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def find_checkpoint(run_folder: Path, fingerprint: str) -> Path | None:
-    """Return the folder of the checkpoint from which a run of this fingerprint goes on; None where it starts again.
+    """Return the folder of the checkpoint from which a run of this fingerprint resumes; None if it starts again.
 
-    It does where it measured something else, where none of its checkpoints is what it was when it was written, which is logged,
-    and where it ended by itself.
+    It starts again if it measured something else or ended by itself, or if all its checkpoints were changed (which is logged).
     """
     if _ended_by_itself(run_folder):
         return None

@@ -118,7 +118,7 @@ class Ratio(EstimateRow):
     metric: str
     target: float | None = Field(description="The quality to reach, for the metrics that need one")
     outcome: Outcome
-    needed: Needed | None = Field(description="What would decide; null where it is decided, or no number would")
+    needed: Needed | None = Field(description="Pairs that would decide; null if decided, or if no number would")
     claimed: bool = Field(description="Whether a difference was shown and the faster variant's quality is not worse")
     quality: QualityCheck | None = Field(description="null where the metric has its quality built in, or none")
     work: WorkCheck | None = Field(None, description="null where the metric is none of an epoch's")
@@ -216,7 +216,7 @@ class Stage(SampledRow):
     metric: str
     level: float = Field(description="The variant's own value of the metric")
     centre: float | None = Field(description="The stage before / this one; null on the first")
-    low: float | None = Field(description="95 % interval; null where there is a single value")
+    low: float | None = Field(description="95 % interval; null for a single value")
     high: float | None
     pairs: int
     outcome: Outcome
@@ -237,7 +237,7 @@ class AblationWhole(EstimateRow):
     withheld: str | None = Field(description="Why the speedup does not count, since the faster variant learns less; else null")
     product: float = Field(description="Of the stages' centres")
     interaction: float = Field(description="centre / product: 1 where the parts multiply to the whole")
-    multiplies: bool | None = Field(description="Whether the interval holds the product; null where there is none")
+    multiplies: bool | None = Field(description="Whether the interval contains the product; null without an interval")
     origin: Origin
 
 
@@ -252,7 +252,7 @@ class Scaling(SampledRow):
     larger_ranks: int
     kind: Literal["weak", "strong"] = Field(description="weak: the same work a GPU; strong: the same work in all")
     efficiency: float = Field(description="Samples a second and GPU, larger / smaller")
-    low: float | None = Field(description="95 % interval; null where there is a single value")
+    low: float | None = Field(description="95 % interval; null for a single value")
     high: float | None
     pairs: int
     origin: Origin
@@ -315,7 +315,7 @@ class StoppedExperiment(StrictRow):
     fixed: int | None = Field(
         None,
         description="Rounds of a plan fixed beforehand, by the noise of the first four, that finds a difference as large as "
-        "equivalence_margin with a power of 90 %; null where that is beyond a thousand",
+        "equivalence_margin with a power of 90 %; null if that exceeds 1000",
     )
     reachable: int | None = Field(None, description="Of rounds that ended as futile: at which look they would have ended")
     needed: int | None = Field(
@@ -380,7 +380,7 @@ class Comparison(SparseRow):
     def _every_metric_has_a_note(self) -> "Comparison":
         rows = (self.measured, self.ratios, self.noise_floor, self.container, self.ablation)
         for name in {row.metric for of_kind in rows for row in of_kind} - self.metrics.keys():
-            raise ValueError(f"nothing is said of the metric {name:.60}")
+            raise ValueError(f"metrics: lacks the metric {name:.60}")
         return self
 
 

@@ -46,7 +46,7 @@ def check_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
 
 
 def open_own(path: Path, flags: int = 0) -> int:
-    """Return the number of a file that is opened to write, made where it is not there; what is in it stays.
+    """Open a file to write, and return its descriptor; create it if needed, keep its content.
 
     Raises a :class:`DataError` for a link, a pipe or a file of two names: whoever may write to the folder could have laid it
     there, so that someone else's file is changed.
@@ -57,11 +57,11 @@ def open_own(path: Path, flags: int = 0) -> int:
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENXIO):
             raise
-        raise DataError(f"{path}: is no plain file; remove it, or set `data.folder` to a folder of your own") from None
+        raise DataError(f"{path}: is not a regular file; remove it, or set `data.folder` to a folder of your own") from None
     status = os.fstat(number)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(number)
-        raise DataError(f"{path}: is no plain file of one name; remove it, or set `data.folder` to a folder of your own")
+        raise DataError(f"{path}: is not a regular file with one name; remove it, or set `data.folder` to a folder of your own")
     return number
 
 

@@ -45,7 +45,7 @@ class Dataset(BaseModel):
     synthetic: bool
     folder: str  # of the data, such as imagesTr/ and labelsTr/, relative to dataset.json, or absolute
     cases: list[Case] = []
-    content_sha256: str | None = None  # of data that are no volumes, as what prepared them digests it
+    content_sha256: str | None = None  # of data other than volumes, computed by the step that prepared them
 
     @property
     def digest(self) -> str:

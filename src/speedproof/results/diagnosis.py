@@ -10,8 +10,8 @@ from speedproof.results.files import read_record
 
 DOCTOR_FILE = "doctor.json"
 
-# good: works; notice: works, but read the cure before numbers are quoted; absent: cannot be measured or used here;
-# problem: what was asked for cannot run.
+# good: works; notice: works, but read the hint before you quote numbers; absent: cannot be measured or used here;
+# problem: the requested configuration cannot run.
 FindingState = Literal["good", "notice", "absent", "problem"]
 
 
@@ -38,7 +38,7 @@ class Finding(BaseModel):
     @model_validator(mode="after")
     def _whatever_is_not_good_has_a_cure(self) -> "Finding":
         if (self.state == "good") != (self.cure is None):
-            raise ValueError("a finding has a cure unless it is good")
+            raise ValueError("a finding needs a hint unless it is good")
         return self
 
 

@@ -1,7 +1,7 @@
-"""Downloads that go on where they stopped and are trusted only once their checksum is right.
+"""Downloads that resume, and are used only after their checksum matches.
 
-What arrived lies in `<archive>.part`, beside `<archive>.part.version`, which says what it is a part of (the server's ETag or
-date). The server is asked for the rest only on condition that it still offers that version.
+A partial download is `<archive>.part`; `<archive>.part.version` holds the version it belongs to (the server's ETag or date).
+The rest is requested only on condition that the server still offers that version.
 """
 
 import hashlib
@@ -109,7 +109,7 @@ def _list_files(archive: Path, members: Iterator[_Member]) -> dict[PurePosixPath
         place = PurePosixPath(member.name.lstrip("/"))
         is_plain = member.is_folder or (member.is_plain and bool(place.parts))
         if ".." in place.parts or "\0" in member.name or not is_plain:
-            raise DataError(f"{archive}: {member.name} would land outside the folder or is no plain file; do not use it")
+            raise DataError(f"{archive}: {member.name} would land outside the folder or is not a regular file; do not use it")
         if not member.is_folder and not place.name.startswith("._"):
             files[place] = member
     if not files:
@@ -152,7 +152,7 @@ class _Part:
 
     @property
     def version(self) -> str:
-        """The version; empty where it is not known, so that nothing can be added."""
+        """The version; empty if unknown, so that the download cannot resume."""
         return self.note.read_text(encoding="utf-8") if self.size_bytes and self.note.exists() else ""
 
     def remove(self) -> None:

@@ -131,7 +131,7 @@ def _find(path: Path) -> tuple[EvidenceArchive, str] | None:
 
 
 def _open_once(root: Path) -> EvidenceArchive | None:
-    """Return a folder's archive, opened by this process and not again until it is another file; None where there is none."""
+    """Return a folder's archive, kept open by this process until the file is replaced; None if the folder has none."""
     path = root / EVIDENCE_FILE
     try:
         about = path.stat()
@@ -156,7 +156,7 @@ def _open(_absolute: Path, path: Path, *_version: int) -> EvidenceArchive:
 
 
 def _check_members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """Return an archive's members by name; refuse it where one of them leads elsewhere, cannot be read, or is too large."""
+    """Return an archive's members by name; reject it if one of them leads elsewhere, cannot be read, or is too large."""
     members: dict[str, zipfile.ZipInfo] = {}
     for member in archive.infolist():
         name = member.orig_filename  # with what ZipFile leaves out of it

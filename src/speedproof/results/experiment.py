@@ -21,7 +21,7 @@ EXPERIMENT_FILE = "experiment.json"
 OLD_EXPERIMENT_FILE = "block.json"  # of versions before 0.3
 RUNS_FOLDER = "runs"
 
-# What an experiment vouches for, below the folder of a run: no profiler's report, no checkpoint, no volume.
+# Files with a checksum in their experiment, below the folder of a run: no profiler's report, no checkpoint, no volume.
 _VOUCHED = re.compile(r"(rank\d+/)?(\w[\w.-]*\.(json|csv)|trace/\w+\.(json|parquet)|stats/[\w.-]+\.(csv|txt))")
 # Of that, what later steps compute with, of each process.
 _READ = (EPOCHS_FILE, GPU_FILE, RUN_FILE, f"{TRACE_FOLDER}/*")
@@ -90,7 +90,7 @@ class Plan(BaseModel):
     def folders(self) -> list[str]:
         """Return the name of each run's folder, in order.
 
-        `<nn>-<variant>-<mode>` or `<nn>-<variant>-control`; where it is not known beforehand how many there will be,
+        `<nn>-<variant>-<mode>` or `<nn>-<variant>-control`; if their number is not fixed beforehand,
         `<variant>-<mode>-<repeat>` or `<variant>-control-<repeat>`.
         """
         kinds = ["control" if run.control else run.mode for run in self.order]
@@ -184,7 +184,7 @@ class Experiment(BaseModel):
         for path in self.digests:
             run = next((run for run in runs if path.startswith(run)), None)
             if run is None or not _VOUCHED.fullmatch(path.removeprefix(run)):
-                raise ValueError(f"vouches for {path!r:.200}, which is none of its runs' tables")
+                raise ValueError(f"digests: {path!r:.200} is not a table of one of its runs")
         return self
 
 
@@ -199,11 +199,11 @@ def read_experiment(folder: Path) -> Experiment:
 
 
 def read_whole_experiment(folder: Path) -> Experiment:
-    """Read a finished experiment whose every file is what it vouches for.
+    """Read a finished experiment, and check every file against its checksum.
 
     Raises:
         RecordError: it is another experiment, or a file that a later step computes with is missing, was changed, is a link that
-            leads out of it, or is not vouched for
+            leads out of it, or has no checksum
 
     """
     experiment = read_experiment(folder)
@@ -215,12 +215,12 @@ def read_whole_experiment(folder: Path) -> Experiment:
     patterns = [f"{RUNS_FOLDER}/{run}/{rank}{name}" for run in experiment.runs for rank in ("", "rank*/") for name in _READ]
     for path in (path for pattern in patterns for path in find_files(folder, pattern)):
         if path.relative_to(folder).as_posix() not in experiment.digests:
-            raise RecordError(f"{path}: its experiment does not vouch for it; {cure_of(path)}")
+            raise RecordError(f"{path}: its experiment has no checksum of it; {cure_of(path)}")
     return experiment
 
 
 def check_files(folder: Path, experiment: Experiment, names: Iterable[str]) -> None:
-    """Check that files of a finished experiment are what its `experiment.json` vouches for.
+    """Check files of a finished experiment against the checksums in its `experiment.json`.
 
     Raises:
         RecordError: one is missing, was changed, or leads out of the experiment
@@ -229,7 +229,7 @@ def check_files(folder: Path, experiment: Experiment, names: Iterable[str]) -> N
     for name in names:
         path = inside(folder, name)
         if name not in experiment.digests:
-            raise RecordError(f"{path}: its experiment does not vouch for it; {cure_of(path)}")
+            raise RecordError(f"{path}: its experiment has no checksum of it; {cure_of(path)}")
         if not is_there(path):
             raise RecordError(f"{path}: is missing, though its experiment had it; {cure_of(path)}")
         if sha256_of(path, keep=path.name in _PARSED) != experiment.digests[name]:
@@ -237,9 +237,9 @@ def check_files(folder: Path, experiment: Experiment, names: Iterable[str]) -> N
 
 
 def check_vouched(folder: Path) -> None:
-    """Check what a folder inside a finished experiment, such as a run's trace, holds; a folder of no experiment is nobody's.
+    """Check a folder inside a finished experiment, such as a run's trace; accept a folder outside of experiments.
 
-    Raises :class:`RecordError` where it is not what its experiment vouches for.
+    Raises :class:`RecordError` if its files do not match the experiment's checksums.
     """
     folder = folder.resolve()
     for parent in folder.parents:

@@ -24,12 +24,12 @@ from speedproof.util.units import MIB
 
 Record = TypeVar("Record", bound=BaseModel)
 
-SEAL = "seal"  # the field of a record that vouches for itself; older versions' have none
+SELF_DIGEST = "seal"  # the field with a record's checksum of itself; records of older versions have none
 
 LIMIT_MIB = 256  # of a JSON or CSV file: the summary of a trace of 20 million events is a few
 
-# What makes a file again, where it is missing or cannot be used, by its name. Deleting it would not do: a step that is done
-# does not run again, and a finished experiment vouches for its files.
+# What restores a missing or damaged file, by its name. Deleting it does not help: a finished step does not run again, and a
+# finished experiment has checksums of its files.
 _OF_RECORD = "of a record, get the files again"
 _OF_ARCHIVE = f"get the record's {EVIDENCE_FILE} again"
 _AGAIN = (
@@ -121,9 +121,9 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_sealed(path: Path, value: BaseModel) -> None:
-    """Write a model that has a field :data:`SEAL` with the digest of all others: no other file vouches for this one."""
-    plain = value.model_dump(mode="json", exclude={SEAL})
-    write_json(path, plain | {SEAL: digest_of(plain)})
+    """Write a model with a checksum of itself: no other file holds one."""
+    plain = value.model_dump(mode="json", exclude={SELF_DIGEST})
+    write_json(path, plain | {SELF_DIGEST: digest_of(plain)})
 
 
 def write_json_if_changed(path: Path, value: BaseModel) -> None:
@@ -131,7 +131,7 @@ def write_json_if_changed(path: Path, value: BaseModel) -> None:
     text = _format_json(value)
     try:
         unchanged = read_text(path) == text
-    except RecordError:  # none, or one that is no text
+    except RecordError:  # missing, or not readable as text
         unchanged = False
     if not unchanged:
         write_text(path, text)
@@ -218,13 +218,13 @@ def refuse_record(path: Path, why: str) -> NoReturn:
 
 
 def cure_of(path: Path) -> str:
-    """Return what helps where a file of a results folder cannot be used."""
+    """Return what restores a file of a results folder that cannot be used."""
     cure = _AGAIN if path.suffix == ".parquet" else _CURES.get(path.name, "run the step that writes it")
     return cure if cure == _DERIVED or find_archive(path) is None else _OF_ARCHIVE
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _parse_finite(text: str) -> float:
@@ -235,7 +235,7 @@ def _parse_finite(text: str) -> float:
 
 
 def _check_depth(value: Any, left: int = 100) -> None:
-    """Raise :class:`RecursionError` where lists and mappings lie in each other deeper than anything that is written here."""
+    """Raise :class:`RecursionError` if lists and mappings are nested deeper than in any record."""
     if not left:
         raise RecursionError
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -247,25 +247,25 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r:.60} stands there twice")
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r:.60}: duplicate key")
     return value
 
 
 def read_record(path: Path, model: type[Record]) -> Record:
     """Read a JSON file as `model`; what does not fit is a :class:`RecordError` that names file and field.
 
-    A file of an earlier version is converted, where there is a converter (:mod:`speedproof.results.older_versions`).
+    A file of an earlier version is converted if a converter exists (:mod:`speedproof.results.older_versions`).
     """
     value = read_json(path)
     if isinstance(value, dict):
-        if SEAL in model.model_fields and (seal := value.pop(SEAL, None)) not in (None, digest_of(value)):
-            refuse_record(path, f"{SEAL}: {seal!r:.20} is not the digest of what else stands there: it was changed")
+        if SELF_DIGEST in model.model_fields and (seal := value.pop(SELF_DIGEST, None)) not in (None, digest_of(value)):
+            refuse_record(path, f"{SELF_DIGEST}: {seal!r:.20} does not match the file's content: it was changed")
         value = convert_older(model.__name__, value)
     expected = model.model_fields["schema_version"].default if "schema_version" in model.model_fields else None
     found = value.get("schema_version") if isinstance(value, dict) else None
     if expected is not None and found != expected:
-        cure = _DERIVED if cure_of(path) == _DERIVED else "use a matching version"
-        raise RecordError(f"{path}: schema version {found!r:.20}, this speedproof reads {expected}; {cure}")
+        hint = _DERIVED if cure_of(path) == _DERIVED else "use a matching version"
+        raise RecordError(f"{path}: schema version {found!r:.20}, this speedproof reads {expected}; {hint}")
     try:
         return model.model_validate(value)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""All finished experiments of a results folder: each run with its epochs and, where it was profiled, its summary."""
+"""All finished experiments of a results folder: each run with its epochs and, if it was profiled, its summary."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -115,7 +115,7 @@ class MeasuredRun:
 
     @property
     def trace(self) -> Path:
-        """Return the folder of the trace that stands for the run: its only one, or rank 0's."""
+        """Return the folder of the trace that represents the run: its only one, or rank 0's."""
         return self.traces[0]
 
     @property
@@ -184,7 +184,7 @@ class Results:
 
     @cached_property
     def _completed(self) -> dict[str, list[MeasuredRun]]:
-        """Return the completed runs of each variant: of many sides each is asked for many times."""
+        """Return the completed runs of each variant, computed once: callers ask often."""
         found: dict[str, list[MeasuredRun]] = {}
         for run in self.runs:
             if run.run.outcome == "completed":
@@ -280,7 +280,7 @@ def difference_folder(results: Path, reference: str, variant: str) -> Path:
 def list_experiments(folder: Path) -> list[Path]:
     """Return the folders of a results folder's finished experiments, in the order of their names' numbers.
 
-    Raises :class:`RecordError` where one of them is a link that leads elsewhere.
+    Raises :class:`RecordError` if one of them is a link that leads elsewhere.
     """
     found = _list_experiments(folder, EXPERIMENTS_FOLDER, EXPERIMENT_FILE)
     if older := _list_experiments(folder, OLD_EXPERIMENTS_FOLDER, OLD_EXPERIMENT_FILE):
@@ -305,8 +305,8 @@ def check_one_layout(folder: Path, experiments: Iterable[Path]) -> None:
 def read_results(folder: Path, summaries: bool = True) -> Results:
     """Read every finished experiment of a results folder, in the order of their names' numbers, and its summaries if wanted.
 
-    Raises :class:`RecordError` where there is none, or where a file is missing, cannot be read, or is not what its experiment
-    vouches for: whatever computes with an experiment's files reads them here first.
+    Raises :class:`RecordError` if there is no experiment, or if a file is missing, unreadable or does not match its checksum:
+    every computation with an experiment's files reads them here first.
     """
     with reading_once():
         return _read_results(folder, summaries)

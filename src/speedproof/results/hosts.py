@@ -15,14 +15,14 @@ class _Stay:
     started: str  # of its first run, ISO 8601 in UTC
     ended: str  # of its last run
     gpu_uuids: frozenset[str]
-    host: str | None  # digest; None where the experiment does not say
+    host: str | None  # digest; None if the experiment did not record it
 
 
 def group_by_host(experiments: Mapping[str, Sequence[Run]]) -> list[list[str]]:
-    """Return the names of experiments, in order, those that may have run on one host together.
+    """Return the names of experiments in groups, in order: each group may have run on one host.
 
-    They may where they saw the same GPU or tell the same host. Where one does not tell its host, and they ran at the same time,
-    nothing says that they did not share one.
+    Two may have shared a host if they saw the same GPU or recorded the same host. They may also have shared one if they ran at
+    the same time and one of them did not record its host.
     """
     stays = [
         _Stay(

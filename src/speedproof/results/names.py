@@ -16,12 +16,12 @@ _LONGEST = 255  # bytes, as file systems have it
 
 def _check_name(name: str) -> str:
     if name in ("", ".", "..") or "/" in name or not name.isprintable() or len(name.encode()) > _LONGEST:
-        raise ValueError(f"{name!r:.60} is no name of a file or folder")
+        raise ValueError(f"{name!r:.60} is not a name of a file or folder")
     return name
 
 
 def check_relative_path(path: str) -> str:
-    """Return names joined by slashes; raise :class:`ValueError` if one of them is no name, or leads elsewhere."""
+    """Return names joined by slashes; raise :class:`ValueError` if one of them is invalid or leads elsewhere."""
     for part in path.split("/"):
         _check_name(part)
     return path

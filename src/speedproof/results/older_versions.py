@@ -43,7 +43,7 @@ def _experiment_of_1(experiment: OlderValues) -> OlderValues:
     """Convert an experiment, or its plan: both hold the rule of quality, or were written when there was but one."""
     rule = experiment.get("quality", {})
     if not isinstance(rule, dict):
-        return experiment | {"schema_version": 2}  # refused where it is read
+        return experiment | {"schema_version": 2}  # rejected by the validation that follows
     rule = _DICE_RULE | rule
     quality = _DICE | {"targets": rule.pop("dice_targets"), "margin": rule.pop("dice_margin")} | rule
     return experiment | {"quality": quality, "schema_version": 2}
@@ -75,7 +75,7 @@ def _rename(values: OlderValues, names: dict[str, str]) -> OlderValues:
 
 
 def _rename_each(values: Any, names: dict[str, str]) -> Any:
-    """Rename the keys of each mapping in a list; anything else is refused where it is read."""
+    """Rename the keys of each mapping in a list; the validation that follows rejects anything else."""
     return [_rename(one, names) if isinstance(one, dict) else one for one in values] if isinstance(values, list) else values
 
 
@@ -102,7 +102,7 @@ def _verdict_of_4(verdict: OlderValues) -> OlderValues:
     """Name the outcomes of a claim as such; without one, a command is faster, slower or equivalent."""
     claimed, candidates = verdict.get("claim") is not None, verdict.get("candidates", [])
     if not isinstance(candidates, list):
-        return verdict | {"schema_version": 5}  # refused where it is read
+        return verdict | {"schema_version": 5}  # rejected by the validation that follows
     converted = [_candidate_of_4(one, claimed) if isinstance(one, dict) else one for one in candidates]
     before = verdict.get("outcome")
     same = {

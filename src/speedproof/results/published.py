@@ -21,7 +21,7 @@ _WAY_OUT = "get the repository by other means and name its folder"
 def _check_path(path: str) -> str:
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or "\0" in path:
-        raise ValueError(f"{path!r:.60} is no path inside of a repository")
+        raise ValueError(f"{path!r:.60} is not a path inside a repository")
     return path
 
 
@@ -40,7 +40,7 @@ class Published(BaseModel):
 
 
 def find_published(path: Path, name: str) -> Published:
-    """Return an entry of a file such as `examples/published.yaml`; a :class:`DataError` where it is not there or wrong."""
+    """Return an entry of a file such as `examples/published.yaml`; raise :class:`DataError` if it is missing or wrong."""
     entries = read_yaml(path)
     if not isinstance(entries, dict) or name not in entries:
         raise DataError(f"{path}: no programs `{name}`; correct the name, or add them")
@@ -53,7 +53,7 @@ def find_published(path: Path, name: str) -> Published:
 
 
 def take_published(published: Published, folder: Path) -> Path:
-    """Return a folder of someone's, whose files are the published ones; raise a :class:`DataError` where one is not."""
+    """Return the user's folder of published files; raise :class:`DataError` if one of them differs."""
     for name, digest in published.files.items():
         try:
             found = hashlib.sha256((folder / name).read_bytes()).hexdigest()

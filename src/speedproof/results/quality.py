@@ -1,4 +1,4 @@
-"""Quality: a number that says how good a training's result is, and the rule by which two of them are equally good."""
+"""Quality: a number for how good a training's result is, and the rule by which one is no worse than another."""
 
 import math
 from typing import Annotated, Any, Literal
@@ -14,42 +14,40 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class TunedOn(BaseModel):
-    """On what a variant's settings were chosen: what it is judged on should be something else."""
+    """The data and seeds that a variant's settings were tuned on; others should judge it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    seeds: list[int] = Field([], max_length=1000, description="The seeds of the runs that were tried")
+    seeds: list[int] = Field([], max_length=1000, description="Seeds of the tuning runs")
     data: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(
-        [], max_length=100, description="The data of these, as reports call them"
+        [], max_length=100, description="Their data, as reports name them"
     )
 
 
 class Quality(BaseModel):
-    """What quality is called, which way is better, and what counts as equally good; fixed before the first run."""
+    """The name of the quality, its direction, and its margin; fixed before the first run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: FileName = "quality"
-    title: Annotated[str, Field(min_length=1, max_length=60)] = Field("quality", description="As tables and sentences call it")
-    unit: Annotated[str, Field(max_length=20)] = Field("", description="Written after its numbers")
+    title: Annotated[str, Field(min_length=1, max_length=60)] = Field("quality", description="Name in tables and sentences")
+    unit: Annotated[str, Field(max_length=20)] = Field("", description="Unit after its numbers")
     better: Better = "higher"
     margin: Finite | None = Field(
         None,
         ge=0,
-        description="A speedup whose quality is worse than the other variant's by more than this is withheld; null: never",
+        description="Non-inferiority margin: a speedup counts only if its quality is worse by at most this; null: no test",
     )
     targets: list[Finite] = Field(
-        [], max_length=100, description="The time to each of these is measured; kept from the easiest to the hardest"
+        [], max_length=100, description="Qualities to which the time is measured; sorted from the easiest to the hardest"
     )
     judged_above: Finite | None = Field(
         None,
-        description="Quality is compared if the other variant's is above this, or below it where lower is better: else neither "
-        "has learnt enough; null: always",
+        description="Compare quality only if the slower variant's is better than this: before, training is too short; null: "
+        "always",
     )
-    within: tuple[Finite, Finite] | None = Field(None, description="[lowest, highest] that can be; anything else is refused")
-    tuned_on: dict[FileName, TunedOn] = Field(
-        {}, description="On what the settings of variants were chosen, as far as it is known"
-    )
+    within: tuple[Finite, Finite] | None = Field(None, description="[lowest, highest] possible value; others are rejected")
+    tuned_on: dict[FileName, TunedOn] = Field({}, description="What the variants' settings were tuned on, as far as known")
 
     @model_validator(mode="before")
     @classmethod
@@ -74,7 +72,7 @@ class Quality(BaseModel):
 
     @property
     def rule(self) -> "Quality":
-        """Return what decides of it: all but how variants came to be."""
+        """Return the part that decides: all but how variants were tuned."""
         return self.model_copy(update={"tuned_on": {}})
 
     def allows(self, value: float) -> bool:
@@ -86,11 +84,11 @@ class Quality(BaseModel):
         return self.shortfall(value, target) <= 0
 
     def shortfall(self, value: float, other: float) -> float:
-        """Return by how much a value is worse than another one; below 0 where it is better."""
+        """Return by how much a value is worse than another one; negative if it is better."""
         return other - value if self.better == "higher" else value - other
 
     def is_worse(self, value: float, other: float) -> bool:
-        """Return whether a value is worse than another one by more than the margin; never, where there is none."""
+        """Return whether a value is worse than another one by more than the margin; False without a margin."""
         if self.margin is None:
             return False
         return value < other - self.margin if self.better == "higher" else value > other + self.margin

@@ -11,7 +11,7 @@ from speedproof.util.yaml_input import read_yaml
 
 
 class Entry(BaseModel):
-    """One published archive: where it is, how to know that it is whole, and on what terms it may be used."""
+    """One published archive: its address, checksum and licence."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

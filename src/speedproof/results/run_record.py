@@ -75,8 +75,8 @@ GPU_COLUMNS = [
 ]
 
 
-# Who told a run's process when it was launched. The system counts from its own start, which it gives in whole seconds: what
-# is counted from the start of a process is then up to a second too long.
+# Where the launch time of a run's process comes from. The system counts from its boot, which it knows in whole seconds:
+# times since the start of a process are then up to a second too long.
 Clock = Literal["launcher", "system"]
 
 
@@ -218,7 +218,7 @@ class Run(BaseModel):
     validate_every: PositiveCount
     techniques: dict[str, Any]
     workload: dict[str, Any]
-    gpu_samples_per_s: int | None = None  # None in records of before it was told
+    gpu_samples_per_s: int | None = None  # None in records of versions that did not record it
     traced: list[str] | None = None  # what nsys recorded; nothing, where it did not trace; None as above
     conditions: Conditions
     warnings: list[str]
@@ -229,7 +229,7 @@ class Run(BaseModel):
     clock: Clock = "system"
     start_up_s: Seconds  # from the start of the process to the first epoch, cache fill included
     cache_fill_s: Seconds  # from the files to filled caches for training and validation; 0: none, or filled by the first epoch
-    cache_bytes: Count | None = None  # what caches in memory hold; None: there are none, or it was not told
+    cache_bytes: Count | None = None  # size of caches in memory; None: there are none, or the program did not report it
     warm_up_s: Seconds | None  # the first training step
     training_s: Seconds  # the sum of all epochs
     resolution_s: Amount | None = None  # half a unit of the last digit of printed epochs; None: they were not printed
@@ -306,7 +306,7 @@ def check_run_qualities(folder: Path, quality: Quality, run: Run, epochs: "pd.Da
 
 
 def read_gpu_samples(folder: Path) -> "pd.DataFrame":
-    """Read a run's `gpu.csv`: one row a sample, :data:`GPU_COLUMNS`; no rows where there was no GPU."""
+    """Read a run's `gpu.csv`: one row per sample, :data:`GPU_COLUMNS`; no rows without a GPU."""
     path = folder / GPU_FILE
     table = _read_csv(path, GPU_COLUMNS)
     _check_numbers(path, table, [name for name in GPU_COLUMNS if name != "throttle_reasons"], whole=("time_s",))
@@ -324,7 +324,7 @@ def _check_numbers(
         if not len(values) or (values.dtype.kind == "O" and table[column].isna().all()):  # without a number there is no type
             gaps = len(values) > 0
         elif values.dtype.kind not in "iuf":
-            refuse_record(path, f"{column} holds what is no number")
+            refuse_record(path, f"{column} holds a value that is not a number")
         else:
             gaps = bool((values != values).any())
             if column not in signed and ((values < 0) | (values == math.inf)).any():

@@ -214,7 +214,7 @@ class RanksSummary(_Row):
 
     @property
     def steady_waits(self) -> list[Wait]:
-        """Return the waits without those of the epoch that warms up, where there are enough others."""
+        """Return the waits without those of the warm-up epoch, if enough others remain."""
         enough = max((wait.epoch for wait in self.waits), default=0) >= WARM_UP_NEEDS_EPOCHS
         return [wait for wait in self.waits if wait.epoch > 1] if enough else self.waits
 
@@ -225,12 +225,12 @@ def rank_folder(run: Path, rank: int | str) -> Path:
 
 
 def process_folders(run: Path, ranks: int) -> list[Path]:
-    """Return the folder of each of a run's processes: its own where there is only one."""
+    """Return the folder of each of a run's processes: the run's own if it has only one."""
     return [run] if ranks == 1 else [rank_folder(run, rank) for rank in range(ranks)]
 
 
 def find_first_failure(run: Path) -> Ending | None:
-    """Return how the first rank ended of those that did not end well; None where no rank says so."""
+    """Return the ending of the rank that failed first; None if no rank recorded a failure."""
     failures = []
     for path in run.glob(f"rank*/{ENDING_FILE}"):
         try:

@@ -261,7 +261,7 @@ def _unify_names(table: pa.Table) -> pa.Table:
 
 
 def _find_fault(name: str, table: pa.Table) -> str | None:
-    """Return what of a table (or of some of its columns) cannot be of any trace; None where there is nothing."""
+    """Return what makes a table (or some of its columns) invalid in any trace; None if it is valid."""
     for field in table.schema:
         column = table[field.name]
         nullable = field.name in _NULLABLE or (name, field.name) in (("ranges", "end_ns"), ("devices", "name"))

@@ -1,4 +1,4 @@
-"""Advice in the manner of Nsight Systems' expert rules, each with what following it could give back at most."""
+"""Advice like Nsight Systems' expert rules, each with an upper bound of what it could save."""
 
 import re
 from collections.abc import Callable
@@ -12,9 +12,9 @@ from speedproof.trace import idle_gaps as causes
 from speedproof.trace.roles import writes
 from speedproof.util.units import NS_PER_S
 
-# Less than this share of an epoch is not worth a sentence.
+# Advice that could save less than this share of an epoch is left out.
 _WORTH_SAYING = 0.01
-# Nsight Systems' `gpu_time_util` rule calls a GPU that is used less than half of the time under-utilised.
+# Nsight Systems' `gpu_time_util` rule calls a GPU under-utilised if it is used less than half of the time.
 _LOW_UTILISATION = 0.5
 _OUTPUT = re.compile(r"p?writev?(64)?|f(write|puts|printf|flush|sync)|puts|printf|vfprintf|fdatasync")
 
@@ -24,7 +24,7 @@ class _Rule:
     name: str
     text: str
     applies: Callable[[pd.DataFrame], "pd.Series[bool]"]
-    hides: bool = False  # behind kernels: no more can be gained than kernels run
+    hides: bool = False  # behind kernels: the saving is at most the time with kernels
 
 
 def _is(cause: str) -> Callable[[pd.DataFrame], "pd.Series[bool]"]:
@@ -32,7 +32,7 @@ def _is(cause: str) -> Callable[[pd.DataFrame], "pd.Series[bool]"]:
 
 
 def _is_output(idle_gaps: pd.DataFrame) -> "pd.Series[bool]":
-    """Tell what is printing or logging: by the range that was open, or the system's call."""
+    """Return which gaps are printing or logging, by the open range or the system call."""
     host = idle_gaps["cause"].isin([causes.HOST, causes.SYSTEM])
     detail = idle_gaps["detail"].array
     output = [writes(str(name)) or _OUTPUT.fullmatch(str(name)) is not None for name in detail.categories]
@@ -48,26 +48,30 @@ def _only_waits(idle_gaps: pd.DataFrame) -> "pd.Series[bool]":
 
 
 _RULES = [
-    _Rule("data wait", "load data ahead: worker processes or a thread, prefetching, a cache", _is(causes.WAITING)),
+    _Rule("data wait", "load data ahead, with worker processes or a thread, prefetching, or a cache", _is(causes.WAITING)),
     _Rule("transforms", "move transforms off the main thread, onto the GPU, or into a cache", _is(causes.TRANSFORMS)),
-    _Rule("batches", "load in worker processes: the loop's own thread puts its batches together", _is(causes.COLLATING)),
-    _Rule("pageable copies", "pin the host's memory, so that copies neither stage nor block", _touches_pageable),
-    _Rule("synchronous calls", "read results less often, and do not wait for the GPU in each step", _only_waits),
-    _Rule("first use", "run what first loads a kernel before the epochs that count, as a rehearsal does", _is(causes.LOADING)),
-    _Rule("exposed copies", "copy on a stream of its own while kernels run", _is(causes.COPYING), hides=True),
-    _Rule("launch gaps", "launch less: CUDA graphs, compilation, fused optimisers, larger batches", _is(causes.LAUNCHING)),
+    _Rule("batches", "load in worker processes: the training loop's thread assembles the batches", _is(causes.COLLATING)),
+    _Rule("pageable copies", "pin host memory, so that copies do not block", _touches_pageable),
+    _Rule("synchronous calls", "read results less often, and do not wait for the GPU in every step", _only_waits),
+    _Rule("first use", "load kernels before the measured epochs, for example in a warm-up step", _is(causes.LOADING)),
+    _Rule("exposed copies", "copy on a separate stream while kernels run", _is(causes.COPYING), hides=True),
+    _Rule(
+        "launch gaps", "launch fewer kernels: CUDA graphs, compilation, fused optimisers, larger batches", _is(causes.LAUNCHING)
+    ),
     _Rule("output", "move printing and logging out of the step", _is_output),
-    _Rule("shared interpreter", "load in processes, not in threads of the loop's own: they share its lock", _is(causes.BESIDE)),
-    _Rule("host code", "the trace does not show what it is: mark it with ranges, or sample the processor", _is(causes.HOST)),
-    _Rule("unmarked code", "mark with ranges what happens between the phases, to see what to move", _is(causes.NO_RANGE)),
+    _Rule(
+        "shared interpreter", "load in processes, not in threads: threads share Python's lock with the loop", _is(causes.BESIDE)
+    ),
+    _Rule("host code", "the trace does not show the cause: add NVTX ranges, or sample the CPU", _is(causes.HOST)),
+    _Rule("unmarked code", "add NVTX ranges between the phases to see what runs there", _is(causes.NO_RANGE)),
 ]
 
 
 def give_advice(idle_gaps: pd.DataFrame, epochs_ns: int, count: int, free_ns: int) -> list[Advice]:
-    """Return what would save most, first.
+    """Return advice, the largest saving first.
 
-    Rules overlap (a pageable copy is an exposed one too), so their seconds do not add up. The idle gaps are those of so many
-    epochs (`count`), which last `epochs_ns` in all; for `free_ns` of that, kernels run without a copy beside.
+    Rules overlap (a pageable copy is an exposed one too), so their savings do not add up. The idle gaps are those of `count`
+    epochs, which last `epochs_ns` in total; for `free_ns` of that, kernels run without a concurrent copy.
     """
     if idle_gaps.empty:
         return []

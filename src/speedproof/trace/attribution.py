@@ -1,8 +1,8 @@
 """Which phase caused which work of the GPU.
 
-The correlation id joins a kernel or copy, within its process, to the call that launched it. The phase is the one that
-held the launch on the launching thread; where that thread was in no phase (PyTorch launches its backward pass from a
-thread of its own), the one in which the main thread was at that moment. Work without a launching call stays unattributed.
+Within a process, the correlation id joins a kernel or copy to the call that launched it. Its phase is the one that contains
+the launch on the launching thread. If that thread was in no phase (PyTorch launches its backward pass from a thread of its
+own), it is the main thread's phase at that moment. Work without a launching call stays unattributed.
 """
 
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ def attribute_activity(trace: Trace, loop: Loop) -> pd.DataFrame:
     A device that the loop's process used counts with all that ran on it, other processes' work too.
 
     Returns:
-        `trace.activity` of those devices with the columns `launch_end_ns`, `phase` (row of
-        `loop.phases`), each -1 where there is none, and `own_thread`, whether the phase was found on the launching thread
+        `trace.activity` of those devices with the columns `launch_end_ns` and `phase` (row of `loop.phases`), each -1 if
+        unknown, and `own_thread`, whether the phase was found on the launching thread
 
     """
     devices = trace.activity["device"][trace.activity["process"] == loop.process].unique()
@@ -59,7 +59,7 @@ def attribute_activity(trace: Trace, loop: Loop) -> pd.DataFrame:
 def explain_unattributed(loop: Loop, activity: pd.DataFrame) -> list[Unattributed]:
     """Return the shares of the epochs' GPU busy time in which nothing runs that a phase claims, by reason.
 
-    Where several such events run at once, the time is the first one's.
+    If several such events run at once, the time counts for the first one.
     """
     claimed = activity["phase"].to_numpy() >= 0
     start, end = bounds_of(activity)

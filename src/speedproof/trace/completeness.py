@@ -24,7 +24,7 @@ class Recording:
     """One process' launches of kernels, in order of their start."""
 
     asked_ns: Array  # when each was launched
-    ran_ns: Array  # when its kernel ended; where that is not there, about when it would have run
+    ran_ns: Array  # when its kernel ended; if the kernel is missing, about when it would have run
     lost: NDArray[np.bool_]  # whether the kernel is not there
 
     @property
@@ -43,7 +43,7 @@ class Recording:
 
 
 def enough_left(left: int, seen: int) -> bool:
-    """Return whether so many whole iterations of those seen tell of the others."""
+    """Return whether so many whole iterations represent all those seen."""
     return left > 0 and (left >= _FEWEST or left >= _MOSTLY * seen)
 
 

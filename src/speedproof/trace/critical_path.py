@@ -34,7 +34,7 @@ class _Work:
     start: Array
     end: Array
     head: Array  # the row of the first work of its chain
-    launched: Array  # when its launch returned, or began if it was at work before that; -1 where it has none
+    launched: Array  # when its launch returned, or began if the work started before that; -1 without a launch
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ _Trace = TypeVar("_Trace")  # what `analyze` takes: a trace's folder, or whateve
 def analyze_pair(
     a: _Trace, b: _Trace, analyze: Callable[..., Summary], processes: tuple[int | None, int | None] = (None, None)
 ) -> tuple[Summary, Summary]:
-    """Summarise two traces; of several processes in `b` the one that does what that of `a` does, where none is chosen."""
+    """Summarise two traces; if none of several processes in `b` is chosen, the one that corresponds to that of `a`."""
     one, other = (analyze(trace, process=process) for trace, process in zip((a, b), processes, strict=True))
     matching = match_process(one, other) if processes[1] is None else None
     return one, other if matching is None else analyze(b, process=matching)

@@ -21,7 +21,7 @@ Names: TypeAlias = "pd.Categorical[str]"
 
 
 def make_names(codes: NDArray[np.integer], names: Iterable[str]) -> Names:
-    """Return the column whose row i is the name number `codes[i]`, missing where that is -1; names must differ."""
+    """Return the column whose row i is the name number `codes[i]`, missing for -1; names must differ."""
     categories: pd.Index[str] = pd.Index([str(name) for name in names], dtype=str)
     return pd.Categorical.from_codes(codes, categories)
 
@@ -57,9 +57,9 @@ class Trace:
 
     folder: Path
     info: TraceInfo
-    ranges: pd.DataFrame  # that ended and are no operators: start_ns, end_ns, process, thread, name
+    ranges: pd.DataFrame  # finished ranges other than operators: start_ns, end_ns, process, thread, name
     # Kernels and copies: start_ns, end_ns, process, device, stream, correlation, name, whether it is a `kernel`, and `launch`,
-    # the row of the call in `api` that launched it, -1 where none has its correlation id in its process. A copy is named by
+    # the row of the call in `api` that launched it, -1 if none in its process has its correlation id. A copy is named by
     # its kind and the host's memory, e.g. `HtoD, pageable`; `pageable` tells whether that is of the latter kind.
     activity: pd.DataFrame
     api: pd.DataFrame  # start_ns, end_ns, process, thread, correlation, name (without the version that nsys appends)
@@ -147,7 +147,7 @@ def _read_activity(read: Callable[..., pa.Table]) -> pd.DataFrame:
 
 
 def _find_launches(activity: pd.DataFrame, api: pd.DataFrame) -> Array:
-    """Return the row of each event's launching call, -1 where none has its correlation id in its process."""
+    """Return the row of each event's launching call, -1 if none in its process has its correlation id."""
     launch = np.full(len(activity), -1)
     for process in activity["process"].unique():
         here = np.flatnonzero((activity["process"] == process).to_numpy())

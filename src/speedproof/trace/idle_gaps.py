@@ -1,4 +1,4 @@
-"""Every idle stretch of the GPU inside the epochs, and its causes.
+"""Every idle gap of the GPU inside the epochs, and its causes.
 
 A *stretch* is a maximal time in one part of an epoch with no kernel on any device of the loop: either nothing at all
 happens, or memory is copied and nothing is computed. The second kind explains itself (:data:`COPYING`).
@@ -51,18 +51,18 @@ UNEXPLAINED = "unexplained"
 # those that launch for it without ranges of their own, as PyTorch's backward thread does.
 CAUSES: dict[str, str] = {
     COPYING: "memory is copied or filled, and no kernel runs; detail: direction and host memory",
-    QUEUED: "what runs next is launched but not started: the GPU's latency, or it waits for other work; detail: the phase",
+    QUEUED: "the next work is launched but has not started: GPU latency, or it waits for other work; detail: the phase",
     OVERHEAD: "the profiler works on the main thread",
     LOADING: "a thread of the loop loads kernels before their first use, and launches the first; detail: the phase",
     SYNCHRONISING: "a thread of the loop is in a call that waits for the GPU or for memory; detail: the call",
     TRANSFORMS: "the main thread is in a transform; detail: the innermost one",
-    COLLATING: "the main thread is in a data-loading range with its own transforms, outside of these: it collates or copies; "
+    COLLATING: "the main thread is in a data-loading range, between its transforms: it collates or copies; "
     "detail: the innermost open range",
-    WAITING: "the main thread is in another data-loading range; detail: the transform that ran most elsewhere",
-    LAUNCHING: "a thread of the loop launches, with less than 100 µs between two calls: the GPU is faster; detail: the phase",
+    WAITING: "the main thread waits in another data-loading range; detail: the transform that other threads ran most",
+    LAUNCHING: "a thread of the loop launches kernels, less than 100 µs apart: the GPU is faster; detail: the phase",
     SYSTEM: "the main thread is in a traced call of the operating system; detail: the call",
     LIBRARY: "a thread of the loop is in a traced call of cuDNN or cuBLAS; detail: the call",
-    BESIDE: "another thread of the process transforms, and shares Python's lock with the loop; detail: what ran most",
+    BESIDE: "another thread of the process runs transforms and shares Python's lock; detail: the one that ran most",
     HOST: "the main thread is in a phase, and the trace does not show what it does; detail: the innermost open range",
     NO_RANGE: "the main thread is in an iteration, outside of phases and transforms",
     UNEXPLAINED: "no evidence",
@@ -104,12 +104,12 @@ class CauseEvidence:
 
 
 def find_idle_gaps(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
-    """Return every stretch of the epochs in which no kernel runs.
+    """Return every part of the epochs in which no kernel runs.
 
     Returns:
-        start_ns, end_ns, cause, detail, pageable, stretch, epoch, part: one row a piece of a stretch that has a cause and a
-        detail of its own, `stretch` counting stretches, `pageable` telling what copies from or to such memory, or waits for
-        it; no rows without a GPU
+        start_ns, end_ns, cause, detail, pageable, stretch, epoch, part. One row per piece of an idle gap with one cause and
+        detail; `stretch` numbers the gaps. `pageable` marks copies from or to pageable memory, and waits for them. No rows
+        without a GPU.
 
     """
     if activity.empty:
@@ -131,7 +131,7 @@ def find_idle_gaps(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataF
 
 
 def _explain(idle: Intervals, evidence: Iterator[CauseEvidence]) -> Iterator[pd.DataFrame]:
-    """Give each part of a stretch to the first evidence that covers it; yield each cause's pieces."""
+    """Assign each part of an idle gap to the first evidence that covers it; yield each cause's pieces."""
     unclaimed = idle
     for one in evidence:
         yield _split(intersection(unclaimed, one.covers), one.cause, one.labels, one.most)

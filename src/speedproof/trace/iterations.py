@@ -38,7 +38,7 @@ _GOOD_PART = 0.1
 
 @dataclass(frozen=True)
 class Choice:
-    """What the user says of the loop; nothing: it is found."""
+    """What the user specified about the loop; the rest is detected."""
 
     epoch: str | None = None  # a regular expression of an iteration's whole name, with its number or with # in its place
     phases: dict[str, str] = field(default_factory=dict)  # a phase's name, and a regular expression of its ranges'
@@ -244,7 +244,7 @@ def _span(trace: Trace, process: int, thread: int, name: str, spans: Intervals, 
 def _find_end_of_last(ranges: pd.DataFrame, family: Intervals) -> int | None:
     """Return where what follows the last of a family's ranges ends, if it follows the others, too, nearly up to the next one.
 
-    Of each name so many ranges count as follow one of the others at most: what comes after them is no part of the loop.
+    Of each name, at most as many ranges count as follow one of the others: later ones are outside the loop.
 
     Args:
         ranges: those of the family's thread
@@ -281,7 +281,7 @@ def _busiest(trace: Trace, places: pd.DataFrame) -> tuple[int, int]:
 
 
 def find_main_thread(trace: Trace) -> tuple[int, int]:
-    """Return the main thread of the process that kept a GPU busy longest; where none is marked, the one of most ranges."""
+    """Return the main thread of the process that kept a GPU busy longest; if none is marked, the one with most ranges."""
     for places in (trace.threads[trace.threads["main"]], trace.ranges, trace.api):
         if not places.empty:
             # Most rows first, so that of several threads the one that did most is taken.

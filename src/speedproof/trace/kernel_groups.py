@@ -71,7 +71,7 @@ def is_communication(name: str) -> bool:
 
 
 def uses_tensor_cores(name: str) -> bool | None:
-    """Return whether the name tells of tensor cores; None where it tells nothing."""
+    """Return whether the name shows that the kernel uses tensor cores; None if it does not show either."""
     if _TENSOR_CORES.search(name):
         return True
     return False if _NO_TENSOR_CORES.search(name) else None

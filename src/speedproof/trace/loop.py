@@ -170,7 +170,7 @@ def _find_phases(ranges: pd.DataFrame, iterations: Iterations, named: Mapping[st
 
 
 def _find_transforms(trace: Trace, iterations: Iterations, phases: pd.DataFrame) -> pd.DataFrame:
-    """Return the transforms: ranges that are no phase, and prepare data.
+    """Return the transforms: ranges other than phases that prepare data.
 
     These are, in our loop's traces, the ranges that are named as classes are; in any other those within a phase that handles
     samples, and those of loaders: threads without a phase of their own, and processes that use no GPU.

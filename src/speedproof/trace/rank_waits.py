@@ -3,8 +3,8 @@
 Each rank's trace has its own clock, so only lengths are compared. Ranks leave a collective, and begin an epoch, together:
 what a rank does between two collectives is its own compute, and the ranks that computed less than the slowest one waited
 for it. On a GPU a collective is a communication kernel; the slowest rank's is short, the others' spin until it comes. A trace
-without any shows no communication (gloo's runs on the processor, where no range marks it): there the backward phase, in
-which gradients are averaged, stands for the step's collective, and its own computing is not separated from waiting.
+without any shows no communication (gloo's runs on the processor, where no range marks it). In such a trace the backward
+phase, in which gradients are averaged, counts as the step's collective; its own computing is not separated from waiting.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ from speedproof.util.errors import RecordError
 from speedproof.util.progress_bar import SOON_S, report_progress
 from speedproof.util.units import NS_PER_S
 
-NO_COMMUNICATION = "no communication among GPUs in these traces: nothing is said of who waits for whom"
+NO_COMMUNICATION = "no communication among GPUs in these traces: which rank waits for which is unknown"
 NO_GPU_COMMUNICATION = (
     "no GPU communication in this trace: how much of it is hidden is not known, and the backward phase, which holds it, "
     "stands for each step's collective"
@@ -89,7 +89,7 @@ def _read_rank(events: Trace, choice: Choice) -> _Rank:
 
 
 def _counted(epochs: Intervals) -> Intervals:
-    """Return the epochs that count: without the first one, which warms up, where it is one of several."""
+    """Return the epochs that count: of several, all but the first, which warms up."""
     first = 1 if len(epochs) >= WARM_UP_NEEDS_EPOCHS else 0
     return Intervals(epochs.start[first:], epochs.end[first:])
 
@@ -142,7 +142,7 @@ def _check_related(traces: Sequence[str], ranks: Sequence[_Rank]) -> None:
 
 
 def compare_ranks(traces: Sequence[str], ranks: Sequence[_Rank]) -> RanksSummary:
-    """Say what :func:`summarize_ranks` says of what was read of each trace."""
+    """Summarize ranks whose traces were read already, as :func:`summarize_ranks` does."""
     _check_related(traces, ranks)
     communicates = ranks[0].communicates
     basis: Basis = "communication kernels" if communicates else "backward phase"
@@ -202,7 +202,7 @@ def _find_collectives(loop: Loop, communication: pd.DataFrame, basis: Basis) -> 
         asked_ns = events["start_ns"].to_numpy()
     else:
         events, phase = communication, communication["phase"].to_numpy()
-        # By its launch, where it is known: when the GPU then starts it differs from rank to rank.
+        # By its launch, if known: the delay until the GPU starts it differs from rank to rank.
         asked_ns = events["launch_end_ns"].where(events["launch_end_ns"] >= 0, events["start_ns"]).to_numpy()
     start, end = events["start_ns"].to_numpy(), np.maximum.accumulate(events["end_ns"].to_numpy())
     epoch = holder(loop.spans, start)
@@ -228,7 +228,7 @@ def _number_steps(loop: Loop, backward: pd.Index) -> list[int]:
 
 
 def _keys(table: pd.DataFrame) -> list[tuple[str, int]]:
-    """Return what the collectives of an epoch belong to, in order: the same on every rank, where they are the same ones."""
+    """Return what the collectives of an epoch belong to, in order: equal on every rank if the collectives are."""
     return list(zip(table["part"], table["step"], strict=True))
 
 

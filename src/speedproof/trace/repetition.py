@@ -1,10 +1,11 @@
-"""Iterations of a loop without ranges: what is launched between two launches of one kernel, again and again the same.
+"""Iterations of a loop without ranges: repeated equal sequences of launches between two launches of one kernel.
 
-Each kernel, and each pair of kernels launched one after the other, cuts the row of launches into pieces wherever it stands.
-The one whose equal pieces hold most launches marks the loop; of those that hold about as many, one whose pieces follow each
-other, for else most of an iteration would be all of it, and of these the one of most pieces, for else several would be one.
-Pieces are equal if they launch the same kernels, each as often, in whatever order.
-A piece of one kernel alone makes no loop.
+Each kernel, and each pair of consecutive kernels, cuts the sequence of launches into pieces.
+The cut whose equal pieces hold most launches marks the loop. Among cuts with about as many launches, one with adjacent pieces
+is preferred: otherwise a part of an iteration would count as all of it. Among these, the cut with most pieces is taken:
+otherwise several iterations would count as one.
+Pieces are equal if they launch the same kernels, each as often, in any order.
+A piece with a single kernel is not a loop.
 """
 
 from collections.abc import Iterator
@@ -53,7 +54,7 @@ class _Mark:
 
 
 def find_repetition(kernel: Array, moment: Array) -> Repetition | None:
-    """Find the pieces that repeat, None where there are none.
+    """Find the pieces that repeat; None if nothing repeats.
 
     Args:
         kernel: the number of each launch's kernel, in order of launch
@@ -94,7 +95,7 @@ def _list_marks(kernel: Array) -> Iterator[_Mark]:
         for at in [group for group in groups if len(group) > _FEWEST][:_MOST_MARKS]:
             length, content = np.diff(at), np.diff(sums[at])
             _, first, which, count = np.unique(content, return_index=True, return_inverse=True, return_counts=True)
-            best = int(np.argmax(count * np.where(length[first] > 1, length[first], 0)))  # one kernel alone is no loop
+            best = int(np.argmax(count * np.where(length[first] > 1, length[first], 0)))  # a single kernel is not a loop
             yield _Mark(at, which == best, int(length[first[best]]))
 
 

@@ -1,6 +1,6 @@
 """What a range is for, derived from its name: our loop's names, and those that frameworks and people give.
 
-A name that no pattern knows is a phase like any other: only what is said of it is less.
+A name that matches no pattern is a phase like any other, but is explained in less detail.
 """
 
 import re

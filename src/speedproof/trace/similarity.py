@@ -58,7 +58,7 @@ def describe_unexplained(terms: dict[str, float], residual_s: float, total_s: fl
 
 
 def match_process(a: Summary, b: Summary) -> int | None:
-    """Return the process of `b` that does what the summarised one of `a` does: on the same GPUs; None where that is it."""
+    """Return the process of `b` on the same GPUs as the summarised one of `a`; None if `b` summarises it already."""
     (mine,) = (process for process in a.processes if process.summarized) if a.processes else (None,)
     if mine is None or len(b.processes) < 2:
         return None
@@ -71,7 +71,7 @@ def _count_users(summary: Summary) -> int:
 
 
 def _share_phases(a: Summary, b: Summary) -> float:
-    """Return the share of the time in phases that lies in such as both have, of the variant where it is less."""
+    """Return the share of the phases' time that lies in phases of both, for the variant with the lower share."""
     lengths = [{phase.name: phase.wall_s for phase in summary.phases if phase.part != "outside"} for summary in (a, b)]
     if not all(lengths):
         return 1.0

@@ -49,15 +49,15 @@ def analyze_trace(
     whole: bool = False,
     may_be_empty: bool = False,
 ) -> Summary:
-    """Say where the time of a trace went.
+    """Summarize where the time of a trace went.
 
     Args:
         folder: the trace, as :mod:`speedproof.results.trace_tables` describes it
         epoch: a regular expression that the whole name of an iteration's range matches; None: found by itself
         process: whose loop it is, by the trace's own number; None: that which kept a GPU busy longest
         phases: names of phases, each with a regular expression of its ranges' whole names, besides those that are found
-        whole: the trace is one stretch; no iterations are looked for
-        may_be_empty: of a trace that holds nothing the summary says so
+        whole: treat the trace as one part; do not look for iterations
+        may_be_empty: accept a trace without events; its summary is marked as empty
 
     Raises:
         RecordError: no trace lies there, it holds nothing and may not, it has no such process, or no range matches `epoch`
@@ -310,7 +310,7 @@ def measure_launches(trace: Trace, loop: Loop, activity: pd.DataFrame, epochs: I
     start, end = bounds_of(rows)
     waits = np.maximum(start - returned, 0)
     queued = overlap(returned, start, epochs)
-    # How many wait changes where one is launched and where one starts; of both at one moment the start comes first.
+    # The number of waiting kernels changes at each launch and each start; at equal times the start comes first.
     moment = np.concatenate([start[waits > 0], returned[waits > 0]])
     change = np.repeat([-1, 1], int((waits > 0).sum()))
     waiting = np.cumsum(change[np.lexsort((change, moment))])

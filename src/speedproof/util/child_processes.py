@@ -86,12 +86,12 @@ def raising_when_stopped() -> Iterator[None]:
 GUARDIAN = Path(__file__).with_name("guardian.py")
 # Set by the workflow: the process that runs it, whose end is also its jobs'.
 WORKFLOW_VARIABLE = "SPEEDPROOF_WORKFLOW"
-# How long a child may take to write its record once it was told to stop.
+# How long a child may take to write its record after a stop signal.
 STOP_GRACE_S = 60
 
 
 def end_with_parent() -> None:
-    """Let a pool's process end when its parent does: where that is killed nothing else tells it, and it would wait for ever."""
+    """End a pool's process with its parent: if the parent is killed, it would otherwise wait for ever."""
     parent = parent_process()
 
     def watch() -> None:
@@ -130,8 +130,9 @@ def run_child(
 
     What the command leaves behind is killed when it ends; all of it at once when this process is killed. A stop signal
     (:func:`raising_when_stopped`) is passed on to its process group, which gets :data:`STOP_GRACE_S` seconds. `launched` names
-    a variable that tells it when it was launched, by the machine's monotonic clock. What it says of errors may go to a file of
-    its own. To `lives` its own is added, unless it was killed with its guardian. A named `pipe` goes if this process is killed.
+    a variable that gets the time of its launch, by the machine's monotonic clock. Its standard error may go to a file of its
+    own. To `lives` its own is added, unless it was killed with its guardian. A named `pipe` is removed if this process is
+    killed.
 
     Raises:
         subprocess.TimeoutExpired: it took longer than `limit_s`, and was killed with all that came of it
@@ -176,10 +177,10 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def ending_with_workflow(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
-    """Send this process SIGTERM while the block runs if the workflow that started it dies: its shell in between would not tell.
+    """Send this process SIGTERM if its workflow dies during the block: the shell in between does not pass that on.
 
-    A process that outlived its workflow would go on beside the one that a rerun starts. Without a workflow, or where it is out
-    of sight, nothing is done.
+    Otherwise the process would continue beside the one that a rerun starts. Does nothing without a workflow, or if the
+    workflow is not an ancestor of this process.
     """
     workflow = _open_ancestor(environ.get(WORKFLOW_VARIABLE, ""))
     if workflow is None:
@@ -207,7 +208,7 @@ def ending_with_workflow(environ: Mapping[str, str] = os.environ) -> Iterator[No
 
 
 def _open_ancestor(number: str) -> int | None:
-    """Return an open file that tells when a process ends; None where it is none that this one stands below."""
+    """Return a file descriptor that becomes readable when an ancestor ends; None if the process is not an ancestor."""
     if not (number.isdigit() and int(number) in _list_ancestors()):
         return None
     try:

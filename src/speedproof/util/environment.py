@@ -62,7 +62,7 @@ def expand_variables(text: str, environ: Mapping[str, str], key: str) -> Path:
 
 
 def find_scratch(scratch: str | None, environ: Mapping[str, str]) -> Path:
-    """Return the folder of resources.scratch; the working folder where none is asked for, or only jobs have its variable."""
+    """Return the folder of resources.scratch; the working folder if it is unset, or if only jobs have its variable."""
     try:
         return expand_variables(scratch or "", environ, "resources.scratch")
     except ConfigError:

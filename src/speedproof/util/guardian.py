@@ -108,7 +108,7 @@ def remove_pipe(path: str) -> None:
 
 
 def start(command: list[str], control: int) -> int:
-    """Start the program, which is killed where this process is, and return its number."""
+    """Start the program, which is killed if this process is, and return its process id."""
     own = os.getpid()
     program = os.fork()
     if program:

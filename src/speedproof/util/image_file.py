@@ -7,9 +7,9 @@ from speedproof.util.errors import ConfigError
 
 
 def identify_image(path: Path, key: str = "container.image") -> str:
-    """Return what tells one image file from another without reading gigabytes: its size, and the id in its header.
+    """Return what identifies an image file without reading gigabytes: its size, and the id in its header.
 
-    Every build draws that id anew, and touching or copying the file leaves it as it is. `key` says who names the file.
+    Every build draws a new id; touching or copying the file keeps it. Errors name the configuration `key`.
 
     Raises:
         ConfigError: there is no such file.

@@ -19,7 +19,7 @@ _LEAST_PLAIN_S = 1e-4  # a shorter digit is written in a unit that fits
 
 
 def format_value(value: float | None, unit: Unit = "") -> str:
-    """Write a number with three significant digits (integers whole) and its unit; a dash where there is none.
+    """Format a number with three significant digits (integers whole) and its unit; a dash for None.
 
     A fraction with the unit `%` is written in percent, a whole number of epochs without decimals, a short time in ms, µs or ns.
     """
@@ -90,7 +90,7 @@ def _fit_unit(value: float, unit: Unit) -> tuple[float, Unit]:
 
 
 def _digits_apart(value: float, bound: float, least: int) -> int:
-    """Return how many digits leave a ratio on its side of a bound, no fewer than `least`."""
+    """Return how many digits keep a rounded ratio above or below a bound as it is, at least `least`."""
     rounded = ((n, float(f"{value:.{n - 1}e}")) for n in _DIGITS if n >= least)
     return next((n for n, shown in rounded if shown != bound and (shown < bound) == (value < bound)), _DIGITS[-1])
 

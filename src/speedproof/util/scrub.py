@@ -69,7 +69,7 @@ _PATH = re.compile(r"(?<![\w.)\]>~/:])/(?:[\w.+@%~-]+/)+[\w.+@%~-]*")
 
 
 class Identity(NamedTuple):
-    """Who and where this is: names that stand for one person or one machine."""
+    """Names that identify this user or this machine."""
 
     hosts: tuple[str, ...]
     user: str
@@ -165,7 +165,7 @@ def read_texts(path: Path) -> str:
         table = pq.read_table(path)
     except (pa.ArrowException, OSError) as error:  # which name no file
         why = " ".join(str(error).split())
-        raise RecordError(f"{path}: not readable as Parquet ({why:.200}); take the file anew, or leave its run out") from None
+        raise RecordError(f"{path}: not readable as Parquet ({why:.200}); get the file again, or leave its run out") from None
     texts: list[str] = []
     for column in table.columns:
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type

@@ -8,7 +8,7 @@ PACKAGE = Path(__file__).parents[1]
 SUFFIXES = {".py", ".yaml", ".j2", ".css", ".js", ".mplstyle"}
 
 # What decides what each step computes: folders, files or patterns of this package. Their imports must add nothing (tested).
-# `results`, `config` and `util` are no step's: what they decide for results is in schema versions and settings.
+# `results`, `config` and `util` belong to no step: schema versions and settings cover what they decide for results.
 SHARED = {"results", "config", "util"}
 WORKFLOW_STEPS: dict[str, list[str]] = {
     "data": [],  # a workload's own

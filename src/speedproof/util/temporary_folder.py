@@ -1,4 +1,4 @@
-"""Folders for the time being that go when their process ends, or, where it was killed, when the next one like it begins."""
+"""Temporary folders, removed when their process ends; if it was killed, when the next process like it begins."""
 
 import fcntl
 import os

@@ -69,7 +69,7 @@ _PLAIN = dict.fromkeys(map(ord, SPACES), " ")
 
 
 def find_width(stream: TextIO) -> int | None:
-    """Return how many columns a line may take: `COLUMNS` where that is set, else the terminal's; None where there is none."""
+    """Return how many columns a line may take: `COLUMNS` if set, else the terminal's; None without a terminal."""
     asked = os.environ.get("COLUMNS", "")
     if asked.isdecimal() and int(asked) > 0:
         return int(asked)
@@ -80,7 +80,7 @@ def find_width(stream: TextIO) -> int | None:
 
 
 def fold(text: str, width: int | None) -> str:
-    """Return lines that are no wider than that, with spaces that anybody can search for.
+    """Wrap lines to that width, with ordinary spaces, so that they can be searched.
 
     A number stays on one line with its unit, and a word that is longer than a line is whole: a path can be copied.
     """

@@ -89,7 +89,7 @@ def _find_problem(value: Any, depth: int) -> str | None:
     if isinstance(value, str):
         if len(value) > LONGEST:
             return f"a text of {len(value)} characters; {LONGEST} are allowed"
-        return None if value.isprintable() else f"cannot be printed (given: {value[:60]!r}); leave out what is no plain text"
+        return None if value.isprintable() else f"cannot be printed (given: {value[:60]!r}); remove control characters"
     if isinstance(value, float) and not math.isfinite(value):
         return f"must be a finite number (given: {value})"
     if isinstance(value, int | float) and abs(value) > LARGEST_NUMBER:
@@ -108,7 +108,7 @@ def _find_key_problem(key: Any) -> str | None:
 def _read_text(path: Path) -> str:
     try:
         if not path.is_file():  # a pipe, or a terminal, might never end
-            raise ConfigError(f"{path}: {'is no file' if path.exists() else 'no such file'}; name a file of YAML")
+            raise ConfigError(f"{path}: {'is not a file' if path.exists() else 'no such file'}; name a file of YAML")
         size = path.stat().st_size
         if size > LARGEST_BYTES:
             raise ConfigError(f"{path}: {size / 1024:,.0f} KiB, far more than a configuration; name a file of YAML")
@@ -122,7 +122,7 @@ def _read_text(path: Path) -> str:
 def _measure(node: yaml.Node | None, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
     """Return how many values a node stands for, and how deep they lie, without making them: anchors may multiply.
 
-    Raises a YAMLError where that is too much, where it contains itself, or where a key stands twice.
+    Raises a YAMLError if that is too much, if the node contains itself, or if a key is duplicated.
     """
     if node is None or isinstance(node, yaml.ScalarNode):
         return 1, 1
