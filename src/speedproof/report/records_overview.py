@@ -40,10 +40,10 @@ def tabulate_records(folder: Path, newest: int | None = None, link: str | None =
 
 
 def tabulate_cases(folder: Path, link: str | None = None) -> str:
-    """Return a Markdown table of the documented numbers that were judged: what is documented, what came out, and the verdict.
+    """Return a Markdown table of the judged documented numbers: what is documented, what was measured, and the verdict.
 
-    Each claim is taken from the newest record that has enough pairs of runs, or runs, for a verdict on it; from another only
-    where none has.
+    Each claim is taken from the newest record that has enough pairs of runs, or runs, for a verdict on it; if none has,
+    from the newest.
 
     Raises:
         RecordError: a record cannot be read.
