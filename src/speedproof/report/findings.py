@@ -50,8 +50,8 @@ def describe_prepared(comparison: Comparison) -> list[str]:
         )
     return [
         f"{title} starts from prepared volumes. A separate process prepared them before an experiment's first run, and "
-        f"compiled the variant's own kernels if it has any: {'; '.join(taken)}. No time of its runs includes this, not even the times "
-        "from the start of the process."
+        f"compiled the variant's own kernels if it has any: {'; '.join(taken)}. No time of its runs includes this, not even "
+        "the times from the start of the process."
         for title, taken in variants.items()
     ]
 
@@ -248,8 +248,8 @@ def _describe_continued(comparison: Comparison) -> Iterator[str]:
     for broken in comparison.continued:
         breaks = "; ".join(f"at epoch {epoch} ({why})" for epoch, why in zip(broken.epochs, broken.reasons, strict=True))
         yield (
-            f"{broken.experiment}/{broken.run} was killed and resumed from its checkpoint {breaks}. Each epoch counts once; the "
-            "run has no time from the start of the process."
+            f"{broken.experiment}/{broken.run} was killed and resumed from its checkpoint {breaks}. Each epoch counts once; "
+            "the run has no time from the start of the process."
         )
 
 

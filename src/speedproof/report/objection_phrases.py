@@ -39,7 +39,7 @@ _TEMPLATES: dict[ObjectionKind, str] = {
     "watched run": "no sign that {whose} behaves differently when watched: it took {watched_s:s}, and its blind runs predict "
     "{between}",
     "noise": "runs of one variant differ by {spread:%}, more than the {effect:%} between the variants",
-    "busy machine": "other programs took {others_cores:.2g} of {cores:#core} during the runs",
+    "busy machine": "other programs used {others_cores:.2g} of {cores:#core} during the runs",
     "stolen time": "the hypervisor took away {stolen_cores:.2g} of {cores:#core} during the runs",
     "cpu quota": "a CPU quota throttled the runs for {held_s:~s} of core time in {watched_s:~s}",
     "heat": "heat throttled the processor {events:#time} during the runs",

@@ -50,8 +50,8 @@ def write_record(results: list[Path], claims: Path, record: Path, untraced: Coll
 
     Raises:
         RecordError: the record exists; or an `untraced` variant has no profiled run; or two experiments hold the same run; or
-            runs of one variant have different settings; or a file's checksum is not its experiment's; or something would reveal the
-            user or the machine; or the record would be larger than :data:`RECORD_LIMIT_MIB`.
+            runs of one variant have different settings; or a file's checksum is not its experiment's; or something would reveal
+            the user or the machine; or the record would be larger than :data:`RECORD_LIMIT_MIB`.
     """
     if record.exists():
         raise RecordError(f"{record}: exists; remove it, or choose another name")
