@@ -86,7 +86,7 @@ def test_of_rates_alone_the_variant_with_the_higher_rate_is_the_faster_one(tmp_p
     comparison.claims.clear()
     comparison.ratios[:] = [ratio for ratio in comparison.ratios if ratio.metric == "samples_per_s"]
     fast, slow = (FAST, BASELINE) if dict(epoch_s)["fast"] < dict(epoch_s)["baseline"] else (BASELINE, FAST)
-    rate = "training samples a second"
+    rate = "training samples per second"
     assert answer(comparison)[0] == f"{fast} is, by the {rate}, 1.37× as fast as {slow} on this machine."
     (row,) = draw_forest(find_answer(comparison)).rows
     assert row.variants == [fast, " against ", slow]
@@ -126,7 +126,7 @@ def test_where_nothing_was_compared_the_answer_says_so(tmp_path):
     comparison.ratios.clear()
     comparison.claims.clear()
     assert answer(comparison) == ["No two variants could be compared."]
-    samples = "training samples an epoch: 128 against 64"
+    samples = "training samples per epoch: 128 against 64"
     fewer = Incomparable(reference="a", candidate="b", mode="timed", experiment="experiment-1", differences=[samples])
     comparison.incomparable.append(fewer)
     assert answer(comparison) == [f"No two variants could be compared: {samples}."]

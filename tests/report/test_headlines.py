@@ -75,7 +75,7 @@ def test_the_faster_variant_is_named_first_also_where_it_is_the_reference(tmp_pa
 
 def test_the_table_says_where_there_is_no_interval_and_no_difference(tmp_path):
     rows = tabulate_speedups(compare(tmp_path / "one", variants=VARIANTS, pairs=(("cached", "fast"),), experiments=1, rounds=1))
-    assert rows[1][2] == "no verdict of one pair (1.13×)"
+    assert rows[1][2] == "no verdict: one pair (1.13×)"
     alike = tuple({**EPOCH_S, "cached": 1.48}.items())
     rows = tabulate_speedups(compare(tmp_path / "alike", variants=VARIANTS, pairs=(("cached", "fast"),), epoch_s=alike))
     assert rows[1][2].startswith("equivalent (0.9")
@@ -116,5 +116,5 @@ def test_equal_quality_is_said_once_for_all_metrics(tmp_path):
     rows = list_ratios(comparison)
     assert len(rows) > 3
     assert list_qualities(comparison) == [
-        [rows[0][1], "not judged: the slower variant's Dice is 0.310, not above 0.900: too short a training"]
+        [rows[0][1], "not judged: the slower variant's Dice is 0.310; quality is judged only above 0.900"]
     ]

@@ -19,7 +19,7 @@ def test_a_paragraph_is_one_line_with_its_numbers_and_plurals():
     said = RESULTS["ablation"]("Dice", 20)
     assert "\n" not in said and "  " not in said
     assert said.startswith("A stage's time and its gain are") and "its Dice the median of their best." in said
-    assert said.endswith("If no stage made a difference, 1 of 20 intervals of 95 % would leave 1 out by chance.")
+    assert said.endswith("If no stage made a difference, 1 of 20 intervals of 95 % would exclude 1 by chance.")
     assert "0.05 of 1 interval of 95 %" in RESULTS["ablation"]("Dice", 1)
 
 
@@ -35,9 +35,11 @@ def test_a_rule_of_quality_is_told_in_its_direction():
 def test_how_intervals_are_made_depends_on_the_design(old_order):
     plain, joint = RESULTS["intervals"](False, old_order, 1), RESULTS["intervals"](True, old_order, 3)
     assert plain.startswith("An interval is a t interval on the paired logarithms of two variants' values, of a share on its")
-    assert plain.endswith("comparison.json names, for each number, the files and the expression that it comes from.")
+    assert plain.endswith("comparison.json names the files and the expression behind each number.")
     assert "values and, of experiments that went on until decided, one on the paired logarithms" in joint
-    assert joint.endswith("The intervals of 3 compared ratios of a metric are joint: all hold in 95 of 100 experiments.")
+    assert joint.endswith(
+        "The intervals of the 3 compared ratios of a metric are joint: all of them hold in 95 of 100 experiments."
+    )
     assert ("every second round reverses it" in plain) == old_order
 
 
@@ -50,7 +52,7 @@ def test_ranks_that_wait_and_ranks_that_do_not():
     say = Prose("several_gpus.md.j2")["ranks"]
     assert say("Two GPUs", summary, waits, 0.25, even, waits).translate(PLAIN) == (
         "Two GPUs: rank 1 loses 0.500 s an epoch (25 %) to imbalance, 0.250 s of it in training, where most waiting is for "
-        "rank 0. Communication, waiting inside it included, is exposed for 0.200 s of 0.400 s an epoch on rank 1."
+        "rank 0. On rank 1, communication, including waiting inside it, takes 0.400 s per epoch; 0.200 s of it is exposed."
     )
     silent = even.model_copy(update={"communication_s": None})
     assert say("Two GPUs", summary, even, 0.0, even, silent) == "Two GPUs: no rank waits for another; a note."

@@ -56,7 +56,7 @@ def test_the_first_sentence_is_the_verdict(gpu_results):
         "(on one V100 of a DGX-2, under the profiler).",
         "- **Machine**: NVIDIA H200, 2026-11-21.",
         "- **Data**: Synthetic: phantom-full.",
-        "- **Quality**: Not judged: the slower variant's Dice is 0.310, not above 0.900: too short a training.",
+        "- **Quality**: Not judged: the slower variant's Dice is 0.310; quality is judged only above 0.900.",
         "- **Why**: Fast (profiling) takes 0.424 s less an epoch under the profiler; 0.553 s of idle GPU (waiting for data) "
         "and 19.4 ms of sliding window kernels fall away.",
     ]
@@ -98,7 +98,7 @@ def test_what_could_not_be_measured_is_told_with_its_cure(tmp_path, cpu_results)
     ]
     write_json(results / DOCTOR_FILE, Diagnosis(findings=findings))
     text = report_of(results)
-    section = fold_of(text, "What could not be measured or used here")
+    section = fold_of(text, "Not measured or not available here")
     assert r"| GPU | none | run where \`nvidia-smi\` lists one |" in section
     assert r"| GPU clocks | not locked | lock them \| nvidia-smi |" in section.split("before numbers are quoted")[1]
     assert "cores" not in section
@@ -112,7 +112,7 @@ def test_a_continued_run_is_called_one_wherever_its_numbers_stand(tmp_path):
     vouch_again(results)
     write_comparison(compare_experiments(results, CLAIMS), results)
     text = report_of(results)
-    said = "experiment-1/01-baseline-timed was killed and went on from its checkpoint at epoch 4 (received SIGTERM)"
+    said = "experiment-1/01-baseline-timed was killed and resumed from its checkpoint at epoch 4 (received SIGTERM)"
     assert said in opening_of(text)
     assert "3 of 3, 1 continued" in text
     assert "completed, continued at epoch 4 (received SIGTERM)" in text
@@ -127,7 +127,7 @@ def test_prepared_volumes_are_told_with_what_they_took(tmp_path):
     assert sentence.replace("\N{NO-BREAK SPACE}", " ") == (
         "Fast (profiling) starts from prepared volumes: before an experiment's first run a process of its own "
         "prepared them, and compiled the variant's own kernels where it has any, in 40.0 s for 41 volumes (experiment-1); "
-        "5.00 s for 41 volumes, of which 41 were there already (experiment-2). "
+        "5.00 s for 41 volumes, 41 of them already stored (experiment-2). "
         "That is outside all times of its runs, also outside those from the start of the process."
     )
 
@@ -153,7 +153,7 @@ def test_what_was_documented_of_a_variant_that_nothing_is_compared_with_stands_o
     text = report_of_runs(4)
     one, four = report_of_runs(1).split("\n## ")[0], text.split("\n## ")[0]
     assert "**No two variants could be compared.**" in one and "`documented more than 90 %: inconclusive`" in one
-    assert "program is above 90 % on average: 74 %, where more than 90 % is documented.**" in four
+    assert "program is above 90 % on average: measured 74 %, documented more than 90 %.**" in four
     assert "`documented more than 90 %: not reproduced here, 4 conditions differ`" in four
     assert "more than 90 % on one V100 of a DGX-2; measured 74 %, 95 % interval 74–74 % (4 runs" in four
     assert "6–7 s" not in one + four  # not comparable on another GPU
@@ -185,7 +185,7 @@ def test_traces_that_tell_nothing_are_not_said_to_be_none(tmp_path, monkeypatch)
     results = make_results(tmp_path / "results", Example(experiments=1, rounds=3, gpu=False))
     monkeypatch.setattr(Evidence, "traces", {})  # as of programs that mark no range and use no GPU
     text = report_of(results)
-    assert "- **Why**: Not known: the traces hold neither ranges nor a GPU's work." in text
+    assert "- **Why**: Unknown: the traces hold neither ranges nor GPU work." in text
     assert "no run was profiled" not in text
 
 
@@ -241,7 +241,7 @@ def test_the_ablation_has_a_row_a_step_and_its_whole(gpu_results):
     assert "| cache ram → gpu | 1.30 s | 1.14× |" in rows[1]
     # 8 steps, each with 0.0225 s less of loading, in which the GPU is idle.
     assert "| −0.180 s GPU idle, waiting for data |" in rows[1]
-    assert "the stages multiply to 1.37×, which that interval holds." in text
+    assert "the stages multiply to 1.37×, inside that interval." in text
 
 
 def test_a_withheld_step_is_called_so_in_its_row_and_a_withheld_whole_in_its_sentence(tmp_path):
@@ -269,9 +269,7 @@ def test_an_experiment_of_profiled_runs_alone_is_no_second_sitting(tmp_path):
     write_comparison(compare_experiments(results, CLAIMS), results)
     text = report_of(results)
     assert "One experiment on one device" in text
-    told = (
-        "Baseline (profiling), Fast (profiling): traces, and what is said of them, are of experiment-2, times of experiment-1"
-    )
+    told = "Baseline (profiling), Fast (profiling): traces are from experiment-2, times are from experiment-1"
     assert f"{told}." in text
     later = experiment.conditions.model_copy(update={"sources": "later"})
     write_json(
@@ -307,7 +305,7 @@ def test_experiments_that_ran_at_the_same_time_or_were_interrupted_are_called_so
     write_comparison(compare_experiments(results, CLAIMS), results)
     opening = opening_of(report_of(results))
     assert "- experiment-1, experiment-2 ran at the same time as others of them." in opening
-    assert "- experiment-3 was interrupted and went on later; 4 of its 6 runs are from before." in opening
+    assert "- experiment-3 was interrupted and resumed; 4 of its 6 runs are from before." in opening
 
 
 def test_an_experiment_of_others_that_measured_on_the_same_machine_is_told_before_any_table(tmp_path):

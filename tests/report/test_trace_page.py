@@ -65,7 +65,7 @@ def test_a_pair_says_which_takes_longer_and_its_steps_add_up(summary, tmp_path):
     turned = compose_pair(b, a, compare_summaries(other, summary, ("after", "before")), NONE)
     assert say(turned.first.sentence) == "before takes 750 µs more an epoch than after: 10.0 ms against 9.25 ms."
     same = compose_pair(a, a, compare_summaries(summary, summary, ("before", "before")), NONE)
-    assert say(same.first.sentence) == "before takes as long an epoch as before: 10.0 ms against 10.0 ms."
+    assert say(same.first.sentence) == "before takes as long per epoch as before: 10.0 ms against 10.0 ms."
 
 
 def test_a_trace_without_a_gpu_has_a_page_of_what_there_is(tmp_path):

@@ -116,7 +116,7 @@ def test_one_pair_does_not_tell_whether_the_steps_multiply(tmp_path):
     assert (whole.pairs, whole.low, whole.multiplies) == (1, None, None)
     assert describe_ablation(comparison)[0].replace("\N{NO-BREAK SPACE}", " ") == (
         "Training epoch, Baseline (profiling) / the last stage, in the ablation's own experiments: 1.37× (1 pair of runs; a "
-        "verdict needs 4); the stages multiply to 1.37×. Without an interval, whether that is the whole is not known."
+        "verdict needs 4); the stages multiply to 1.37×. Without an interval, it is unknown whether that equals the whole."
     )
 
 

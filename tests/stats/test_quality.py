@@ -162,7 +162,7 @@ PERPLEXITY = Quality(name="perplexity", title="perplexity", better="lower", marg
         (20.5, 20.0, "no worse", "perplexity 20.50 against 20.00, not higher by more than the margin of 0.50"),
         (20.6, 20.0, "worse", "perplexity 20.60 against 20.00, higher by more than the margin of 0.50"),
         (10.0, 20.0, "no worse", "perplexity 10.00 against 20.00, not higher by more than the margin of 0.50"),
-        (90.0, 40.0, "not judged", "the slower variant's perplexity is 40.00, not below 40.00: too short a training"),
+        (90.0, 40.0, "not judged", "the slower variant's perplexity is 40.00, not below 40.00"),
         (90.0, 39.0, "worse", "perplexity 90.00 against 39.00, higher by more than the margin of 0.50"),
     ],
 )
@@ -179,7 +179,7 @@ def test_of_a_quality_and_its_negative_the_same_is_said(faster, slower, margin, 
 
 
 def test_without_a_margin_nothing_is_judged_and_without_a_limit_everything():
-    assert judge_quality(0.1, 0.9, Quality()) == ("not judged", "no margin of quality was declared")
+    assert judge_quality(0.1, 0.9, Quality()) == ("not judged", "no quality margin was declared")
     assert judge_quality(0.1, 0.3, Quality(margin=0.01))[0] == "worse"
 
 
@@ -329,7 +329,7 @@ def test_a_variant_that_diverged_is_not_shown_to_be_no_worse(tmp_path):
     comparison = compare(tmp_path, GOOD[1], outcome="not_a_number", modes=("timed",))
     check = find_ratio(comparison).quality
     assert check.outcome == "not established"
-    assert check.reason.endswith(", of the runs that did not diverge, as 1 run of Fast (profiling) did")
+    assert check.reason.endswith(" in the runs that did not diverge; 1 run of Fast (profiling) did")
     target = min(RULE.targets)  # which each run passed, that one too before it diverged
     reached = {row.variant: (row.reached, row.runs) for row in comparison.reached if row.target == target}
     assert reached == {"baseline": (6, 6), "fast": (5, 6)}

@@ -61,9 +61,9 @@ def estimate_ratio(pairs: Sequence[Pair], comparisons: int = 1) -> Estimate:
     The interval is one of so many `comparisons` that hold together.
 
     With d = log(reference / candidate), n pairs, mean m and sample deviation s, the centre is exp(m) and the interval
-    exp(m ± t s / √n). Here t is Student's quantile at n - 1 degrees of freedom. This is the paired t interval on a log scale: errors
-    of times are relative, a/b is the reciprocal of b/a, and a/b · b/c is a/c. Source: NIST/SEMATECH
-    e-Handbook of Statistical Methods, 1.3.5.2 (confidence limits for the mean).
+    exp(m ± t s / √n). Here t is Student's quantile at n - 1 degrees of freedom. This is the paired t interval on a log scale:
+    errors of times are relative, a/b is the reciprocal of b/a, and a/b · b/c is a/c. Source: NIST/SEMATECH e-Handbook of
+    Statistical Methods, 1.3.5.2 (confidence limits for the mean).
     """
     return _exponential(estimate_mean(list_log_ratios(pairs), comparisons))
 

@@ -145,7 +145,7 @@ def test_offline_it_says_so_in_one_line(speedproof_here, tmp_path):
     ended = speedproof_here("trace", "open", tmp_path / "any.pftrace", "--page", closed)
     assert (ended.returncode, ended.stdout) == (PageError.exit_code, "")
     assert ended.stderr == (
-        f"speedproof: {closed}: no answer; this machine may be offline: open trace.pftrace where there is a network, or name a "
+        f"speedproof: {closed}: no answer; this machine may be offline; open trace.pftrace on a machine with a network, or name your "
         "Perfetto page of your own (--page http://localhost:10000)\n"
     )
 
