@@ -63,7 +63,7 @@ def test_every_help_ends_with_examples_that_can_be_read(name):
 )
 def test_an_old_name_of_an_option_is_refused_with_the_new_one(words, old):
     ended = CliRunner().invoke(app, words)
-    assert (ended.exit_code, f"{old} is called --from now; write --from" in ended.output) == (2, True)
+    assert (ended.exit_code, f"{old} is now called --from; write --from" in ended.output) == (2, True)
 
 
 def test_help_names_the_steps_that_it_hides():
@@ -76,7 +76,7 @@ def test_help_names_the_steps_that_it_hides():
 def test_an_old_name_of_a_command_is_the_new_command_after_a_line_that_names_it(old, new):
     shown, asked = (CliRunner().invoke(app, [*words, "--help"]) for words in ([old], new.split()))
     assert shown.stdout == asked.stdout and f"speedproof {new}" in " ".join(shown.stdout.split())
-    assert " ".join(shown.stderr.split()) == f"`speedproof {old}` is now called `speedproof {new}` now"
+    assert " ".join(shown.stderr.split()) == f"`speedproof {old}` is now called `speedproof {new}`"
 
 
 def test_json_of_an_old_name_is_json_alone():
@@ -211,7 +211,7 @@ def test_a_sound_configuration_is_called_sound():
     command = [sys.executable, "-m", "speedproof", "check", "--config", "config.yaml", "--config", "workflow/config/demo.yaml"]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout == "sound: measures baseline, fast\n"
+    assert ended.stdout == "valid: measures baseline, fast\n"
 
 
 def test_every_metric_is_printed_where_it_is_asked_for():

@@ -33,7 +33,7 @@ PROVE = ["prove", "true", "true"]
         ),
         ([*PROVE, "--job", "core=8"], "prove: --job core: unknown key; did you mean cores?"),
         (["prove"], "prove: commands: missing; see `speedproof prove --help`"),
-        (["results", "show", "--results", "r"], "results show: --results is called --from now; write --from"),
+        (["results", "show", "--results", "r"], "results show: --results is now called --from; write --from"),
         (["results", "show", "r"], "results show: r: results need an option; write `speedproof results show --from r`"),
     ],
 )

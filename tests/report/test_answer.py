@@ -47,8 +47,8 @@ def with_times(**times):
         ),
         (
             {"epoch_s": with_times(fast=1.48)},
-            f"{FAST} trains an epoch as fast as {BASELINE} on this machine, within 2.0 %; by the whole process 1.03× (1.02–"
-            "1.03×).",
+            f"{FAST} trains an epoch as fast as {BASELINE} on this machine, within 2.0 %; 1.03× (1.02–"
+            "1.03×) by the whole process.",
             "equivalent",
         ),
         (
@@ -63,7 +63,7 @@ def with_times(**times):
         ),
         (
             {"dice_per_epoch": (("baseline", 0.155), ("fast", 0.15))},
-            f"Withheld: {FAST} trains an epoch 1.37× as fast as {BASELINE} on this machine, but at a worse quality.",
+            f"Withheld: {FAST} trains an epoch 1.37× as fast as {BASELINE} on this machine, but the quality is worse.",
             "withheld: worse quality",
         ),
     ],
@@ -179,7 +179,7 @@ def test_every_position_lies_on_the_axis_and_ticks_stand_apart(tmp_path):
     [(0.4, "less than a minute"), (1.2, "about 1 minute"), (42, "about 42 minutes"), (150, "about 2 hours")],
 )
 def test_what_would_decide_is_told_in_round_numbers(minutes, told):
-    assert describe_needed(Needed(pairs=8, minutes=minutes), "here") == f"8 pairs in all would decide, {told} more"
+    assert describe_needed(Needed(pairs=8, minutes=minutes), "here") == f"8 pairs in total would decide, {told} more"
 
 
 def test_memory_stands_behind_times_and_is_never_called_fast(tmp_path):

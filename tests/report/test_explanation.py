@@ -45,7 +45,7 @@ def test_what_is_no_epoch_is_not_called_one():
     said = explain_difference(found, "Slow", "Quick").replace("\N{NO-BREAK SPACE}", " ")
     assert said.startswith("An iteration of the trace takes 2.00 s in Slow and 1.00 s in Quick: 1.00 s less.")
     assert explain(*split_difference(found, "Slow", "Quick")).replace("\N{NO-BREAK SPACE}", " ") == (
-        "1.00 s less an iteration under the profiler; 1.00 s of idle GPU (waiting for data) fall away."
+        "1.00 s less per iteration under the profiler; it saves 1.00 s of idle GPU (waiting for data)."
     )
 
 

@@ -33,9 +33,13 @@ def test_few_speedups_are_sentences_and_no_table(tmp_path):
 @pytest.mark.parametrize(
     ("seeds", "data", "said"),
     [
-        ([1, 9], ["phantom-full"], "were chosen with seed 1 and on these data, by which it is judged here: its quality, and"),
-        ([0, 1], ["phantom-few"], "were chosen with seeds 0, 1, by which it is judged here"),
-        ([9], ["phantom-full"], "were chosen on these data, by which it is judged here"),
+        (
+            [1, 9],
+            ["phantom-full"],
+            "were chosen with seed 1 and on these data that it is judged by here; this may flatter its quality and",
+        ),
+        ([0, 1], ["phantom-few"], "were chosen with seeds 0, 1 that it is judged by here"),
+        ([9], ["phantom-full"], "were chosen on these data that it is judged by here"),
         ([9], ["phantom-few"], "were chosen with other seeds, and on other data, than it is judged by."),
     ],
 )
@@ -106,7 +110,7 @@ def test_two_variants_that_are_compared_both_ways_have_one_row(tmp_path):
 def test_a_report_of_many_sides_has_their_table_before_the_claims(tmp_path):
     example = Example(modes=("timed",), quality=OUT_OF_REACH, variants=VARIANTS, pairs=(("cached", "fast"),))
     opening = write_and_read(make_results(tmp_path / "results", example)).split("## Documented against measured")[0]
-    assert "How many times as fast a variant is as another, each on one machine (NVIDIA H200; 95 % intervals):" in opening
+    assert "Speedups, each on one machine (NVIDIA H200; 95 % intervals):" in opening
     assert opening.count("\n| ") == 5  # its header, the line below, three pairs
     assert "could be compared" not in opening
 

@@ -57,8 +57,8 @@ def test_the_first_sentence_is_the_verdict(gpu_results):
         "- **Machine**: NVIDIA H200, 2026-11-21.",
         "- **Data**: Synthetic: phantom-full.",
         "- **Quality**: Not judged: the slower variant's Dice is 0.310; quality is judged only above 0.900.",
-        "- **Why**: Fast (profiling) takes 0.424 s less an epoch under the profiler; 0.553 s of idle GPU (waiting for data) "
-        "and 19.4 ms of sliding window kernels fall away.",
+        "- **Why**: Fast (profiling) takes 0.424 s less per epoch under the profiler; it saves 0.553 s of idle GPU "
+        "(waiting for data) and 19.4 ms of sliding window kernels.",
     ]
     assert "Of 48 documented numbers: 4 inconclusive, 6 not comparable, 38 not measured." in lines
 
@@ -100,7 +100,7 @@ def test_what_could_not_be_measured_is_told_with_its_cure(tmp_path, cpu_results)
     text = report_of(results)
     section = fold_of(text, "Not measured or not available here")
     assert r"| GPU | none | run where \`nvidia-smi\` lists one |" in section
-    assert r"| GPU clocks | not locked | lock them \| nvidia-smi |" in section.split("before numbers are quoted")[1]
+    assert r"| GPU clocks | not locked | lock them \| nvidia-smi |" in section.split("before you quote numbers")[1]
     assert "cores" not in section
 
 
@@ -125,10 +125,10 @@ def test_prepared_volumes_are_told_with_what_they_took(tmp_path):
         compare_experiments(write_example(tmp_path, Example(experiments=2, rounds=3, prepared=(filled,))), CLAIMS)
     )
     assert sentence.replace("\N{NO-BREAK SPACE}", " ") == (
-        "Fast (profiling) starts from prepared volumes: before an experiment's first run a process of its own "
-        "prepared them, and compiled the variant's own kernels where it has any, in 40.0 s for 41 volumes (experiment-1); "
-        "5.00 s for 41 volumes, 41 of them already stored (experiment-2). "
-        "That is outside all times of its runs, also outside those from the start of the process."
+        "Fast (profiling) starts from prepared volumes. A separate process prepared them before an experiment's first run, "
+        "and compiled the variant's own kernels if it has any: 40.0 s for 41 volumes (experiment-1); 5.00 s for 41 volumes, 41 "
+        "of them already stored (experiment-2). No time of its runs includes this, not even the times from the start of the "
+        "process."
     )
 
 
@@ -158,7 +158,7 @@ def test_what_was_documented_of_a_variant_that_nothing_is_compared_with_stands_o
     assert "more than 90 % on one V100 of a DGX-2; measured 74 %, 95 % interval 74–74 % (4 runs" in four
     assert "6–7 s" not in one + four  # not comparable on another GPU
     assert "- **Why**: Fast (profiling) keeps its GPU busy 74 % of the time" in four
-    assert "what is said of its trace is of experiment-1/01-fast-profiled, one of 4 profiled runs." in text
+    assert "its trace is that of experiment-1/01-fast-profiled, one of 4 profiled runs." in text
     assert "One experiment on one device" in text
     assert "rounds: 0, profiled: 4" in text
 
@@ -214,7 +214,7 @@ def test_the_noise_floor_stands_beside_the_ratios_and_in_a_sentence(gpu_results)
 
 
 def test_where_runs_are_too_short_to_leave_out_their_warm_up_the_report_names_the_variants(cpu_results, tmp_path):
-    said = "so that the first, which warms up, counts in the training epoch."
+    said = "so the warm-up epoch counts in the training epoch."
     assert said not in report_of(cpu_results)
     results = write_example(tmp_path / "results", Example(experiments=1, rounds=2, gpu=False))
     for run in (list_experiments(results)[0] / RUNS_FOLDER).glob("*fast-timed"):
@@ -232,7 +232,7 @@ def test_without_a_control_the_report_says_so(cpu_results):
 
 def test_the_ablation_has_a_row_a_step_and_its_whole(gpu_results):
     text = report_of(gpu_results)
-    rows = [line for line in text.split("## The ablation")[1].splitlines() if line.startswith("| ")][2:]
+    rows = [line for line in text.split("## Ablation")[1].splitlines() if line.startswith("| ")][2:]
     assert [row.split(" | ")[0].strip("| ") for row in rows[:3]] == [
         "Baseline (profiling)",
         "+ cache on the GPU",
@@ -247,7 +247,7 @@ def test_the_ablation_has_a_row_a_step_and_its_whole(gpu_results):
 def test_a_withheld_step_is_called_so_in_its_row_and_a_withheld_whole_in_its_sentence(tmp_path):
     dice = (("baseline", 0.155), ("cached", 0.155), ("fast", 0.15))
     example = Example(modes=("timed",), ablation=("baseline", "cached", "fast"), dice_per_epoch=dice)
-    ablation = report_of(make_results(tmp_path / "results", example)).split("## The ablation")[1]
+    ablation = report_of(make_results(tmp_path / "results", example)).split("## Ablation")[1]
     row = next(line for line in ablation.splitlines() if line.startswith("| Fast (profiling) |"))
     withheld = "withheld: Dice 0.910 against 0.940, lower by more than the margin of 0.010"
     assert re.search(rf"\| 1\.2\d× \| 1\.1\d–1\.2\d×: {withheld} \|", row)
@@ -304,7 +304,7 @@ def test_experiments_that_ran_at_the_same_time_or_were_interrupted_are_called_so
     write_json(third / EXPERIMENT_FILE, experiment.model_copy(update={"kept": experiment.runs[:4]}))
     write_comparison(compare_experiments(results, CLAIMS), results)
     opening = opening_of(report_of(results))
-    assert "- experiment-1, experiment-2 ran at the same time as others of them." in opening
+    assert "- experiment-1, experiment-2 overlapped in time." in opening
     assert "- experiment-3 was interrupted and resumed; 4 of its 6 runs are from before." in opening
 
 
@@ -315,7 +315,7 @@ def test_an_experiment_of_others_that_measured_on_the_same_machine_is_told_befor
     write_comparison(compare_experiments(vouch_again(results), CLAIMS), results)
     opening = opening_of(report_of(results))
     assert "2026-11-21, shared with another experiment." in opening
-    assert "- Beside 1 of 6 runs another experiment measured on the same machine" in opening
+    assert "- During 1 of 6 runs, another experiment measured on the same machine" in opening
 
 
 def test_every_row_that_uses_a_run_beside_another_experiment_says_so(tmp_path):
@@ -344,7 +344,7 @@ def test_experiments_one_after_the_other_had_the_machine_for_themselves(gpu_resu
 def test_the_way_to_a_dice_has_both_clocks(tmp_path):
     example = Example(experiments=1, rounds=3, gpu=False, modes=("timed",), quality=rule_with(targets=[0.2, 0.94]))
     text = report_of(make_results(tmp_path / "results", example))
-    table = fold_of(text, "Way to a Dice")
+    table = fold_of(text, "Time to a Dice")
     assert "| 0.200 | Fast (profiling) | 3 of 3 | 4 epochs |" in table
     assert "| 0.940 |" not in table
 
@@ -354,7 +354,7 @@ def test_a_dice_that_only_some_runs_reach_withholds_the_ratio_and_says_so_first(
     equal = (("baseline", 0.08), ("fast", 0.08))
     example = Example(experiments=1, rounds=3, modes=("timed",), dice_per_epoch=equal, quality=rule_with(targets=[0.3, 0.49]))
     text = report_of(make_results(tmp_path / "results", example))
-    opening, table = opening_of(text), fold_of(text, "Way to a Dice")
+    opening, table = opening_of(text), fold_of(text, "Time to a Dice")
     reason = "only 2 of 3 runs of Baseline (profiling) and 2 of 3 runs of Fast (profiling) reached it"
     variants = "Baseline (profiling) / Fast (profiling)"
     assert f"- Time to Dice from the start of the process (0.49): the ratio {variants} is withheld: {reason}.\n" in opening
@@ -440,7 +440,7 @@ def test_runs_whose_clocks_were_held_down_for_one_reason_stand_together():
         Throttled(experiment="experiment-1", run=f"0{number}-a-timed", share=share, reasons=reasons, origin=origin)
         for number, share, reasons in [(1, 0.016, ["power cap"]), (2, 0.5, ["heat"]), (3, 0.021, ["power cap"])]
     ]
-    held = "The GPU held its clocks down in"
+    held = "The GPU was throttled in"
     assert [line.replace("\N{NO-BREAK SPACE}", " ") for line in describe_throttled(rows)] == [
         f"{held} 1.6–2.1 % of the samples of experiment-1/01-a-timed, experiment-1/03-a-timed (power cap): "
         "their times are too long.",
@@ -509,5 +509,5 @@ def test_a_proof_is_told_by_what_was_asked_and_by_no_workloads_name(tmp_path):
 def test_of_a_processor_alone_no_word_is_said_of_a_gpu_that_waits(cpu_results):
     text = report_of(cpu_results)
     # 4.32 s and 0.240 s of dataload in six epochs.
-    assert "0.424 s less an epoch under the profiler; 0.680 s of dataload" in text
+    assert "0.424 s less per epoch under the profiler; it saves 0.680 s of dataload" in text
     assert "idle GPU" not in text and "idle GPU" not in (cpu_results / "report.html").read_text(encoding="utf-8")

@@ -234,8 +234,8 @@ def test_an_experiment_ends_when_its_variants_are_decided(tmp_path, monkeypatch)
     write_record([machine.results], CLAIMS, tmp_path / "record")
     report = (tmp_path / "record/report.md").read_text()
     assert (
-        "experiment-1 was to run until all compared variants are decided: 4 of at most 24 timed rounds ran; then all were decided."
-        in report
+        "experiment-1 was to run until all compared variants are decided: 4 of at most 24 timed rounds ran; then all "
+        "were decided." in report
     )
 
 

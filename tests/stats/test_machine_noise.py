@@ -50,7 +50,7 @@ def test_a_quiet_machine_and_one_of_which_nothing_is_known_are_no_objection(tmp_
     [
         # 8 s of the 2 × 10 s of each run.
         ({"others_cpu_s": 8.0}, "busy machine", "other programs used 0.8 of 2 cores during the runs"),
-        ({"stolen_s": 1.0}, "stolen time", "the hypervisor took away 0.1 of 2 cores away during the runs"),
+        ({"stolen_s": 1.0}, "stolen time", "the hypervisor took away 0.1 of 2 cores during the runs"),
         # 12 runs.
         ({"quota_throttled_s": 0.5}, "cpu quota", "a CPU quota throttled the runs for 6.00 s of core time in 2.00 min"),
         ({"thermal_events": 1}, "heat", "heat throttled the processor 12 times during the runs"),

@@ -152,9 +152,7 @@ def test_the_first_experiments_rule_of_quality_judges_the_ablation_too(tmp_path)
     )
     write_example(tmp_path, Example(modes=("timed",), experiments=1, rounds=4, dice_per_epoch=dice))
     comparison = compare_experiments(tmp_path, CLAIMS)
-    assert any(
-        "committed to another rule of quality than experiment-1, whose rule is used" in text for text in comparison.warnings
-    )
+    assert any("has another quality rule than experiment-1, whose rule is used" in text for text in comparison.warnings)
     assert comparison.ablation[1].withheld == "Dice 0.907 against 0.938, lower by more than the margin of 0.010"
 
 
