@@ -63,7 +63,7 @@ def test_every_help_ends_with_examples_that_can_be_read(name):
 )
 def test_an_old_name_of_an_option_is_refused_with_the_new_one(words, old):
     ended = CliRunner().invoke(app, words)
-    assert (ended.exit_code, f"{old} is called --from now; write --from" in ended.output) == (2, True)
+    assert (ended.exit_code, f"{old} is now called --from; write --from" in ended.output) == (2, True)
 
 
 def test_help_names_the_steps_that_it_hides():
@@ -76,7 +76,7 @@ def test_help_names_the_steps_that_it_hides():
 def test_an_old_name_of_a_command_is_the_new_command_after_a_line_that_names_it(old, new):
     shown, asked = (CliRunner().invoke(app, [*words, "--help"]) for words in ([old], new.split()))
     assert shown.stdout == asked.stdout and f"speedproof {new}" in " ".join(shown.stdout.split())
-    assert " ".join(shown.stderr.split()) == f"`speedproof {old}` is called `speedproof {new}` now"
+    assert " ".join(shown.stderr.split()) == f"`speedproof {old}` is now called `speedproof {new}`"
 
 
 def test_json_of_an_old_name_is_json_alone():
@@ -88,7 +88,7 @@ def test_json_of_an_old_name_is_json_alone():
 def test_results_without_their_option_are_refused_with_the_line_to_type(command):
     ended = CliRunner().invoke(app, [*command.split(), "a b", *NEEDED.get(command, [])], env={"COLUMNS": "200"})
     said = ended.output + str(ended.exception)
-    assert f"a b: results are named by an option; write `speedproof {command} --from 'a b'`" in said
+    assert f"a b: results need an option; write `speedproof {command} --from 'a b'`" in said
 
 
 def test_an_option_that_never_was_is_not_said_to_be_called_otherwise():
@@ -165,7 +165,7 @@ def test_a_trace_is_summarised_on_the_terminal_and_in_files(speedproof_here, tmp
     trace, out = two_epochs().write(tmp_path / "trace"), tmp_path / "out"
     ended = speedproof_here("trace", "analyze", trace, "--out", out)
     assert ended.returncode == 0
-    assert "Idle gaps: stretches without a kernel" in ended.stdout
+    assert "Idle gaps: time without a kernel" in ended.stdout
     assert f"{out / 'summary.json'}: written" in ended.stderr
     assert {path.name for path in out.iterdir()} == {
         "summary.json", "epochs.csv", "phases.csv", "idle_gaps.csv", "kernels.csv", "kernels.json", "report.html",
@@ -211,7 +211,7 @@ def test_a_sound_configuration_is_called_sound():
     command = [sys.executable, "-m", "speedproof", "check", "--config", "config.yaml", "--config", "workflow/config/demo.yaml"]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout == "sound: measures baseline, fast\n"
+    assert ended.stdout == "valid: measures baseline, fast\n"
 
 
 def test_every_metric_is_printed_where_it_is_asked_for():

@@ -101,7 +101,7 @@ def test_a_variant_without_past_runs_is_guessed_by_the_one_that_differs_least(pa
     assert cost.guessed == {"small": "fast"}
     assert cost.unknown == []
     assert cost.experiments_min == pytest.approx({"experiment-1": 2 * (BASELINE_S + FAST_S) / 60}, rel=0.001)
-    assert "without a past run, counted as fast, which differs least: small" in describe_cost(cost)
+    assert "no past run, estimated like fast, which differs least: small" in describe_cost(cost)
 
 
 def test_past_runs_of_another_workload_or_that_broke_off_tell_nothing(past, tmp_path):
@@ -125,7 +125,7 @@ def test_download_and_disk_follow_from_the_configuration(past):
 
 def test_nothing_known_is_said_without_minutes(tmp_path):
     first, *_ = describe_cost(estimate_cost(config_with(), [tmp_path]))
-    assert first == "not counted, since no past run of this workload tells about it: baseline, fast"
+    assert first == "not counted, because no past run of this workload has it: baseline, fast"
 
 
 def test_what_finds_a_difference_is_said_by_the_noise_of_past_pairs(past):

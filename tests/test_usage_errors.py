@@ -19,7 +19,7 @@ PROVE = ["prove", "true", "true"]
     ("words", "said"),
     [
         ([*PROVE, "--rouns", "6"], "prove: --rouns: no such option; did you mean --rounds?"),
-        ([*PROVE, "--colour"], "prove: --colour: no such option; `speedproof prove --help` lists those there are"),
+        ([*PROVE, "--colour"], "prove: --colour: no such option; `speedproof prove --help` lists all options"),
         ([*PROVE, "--rounds", "x"], "prove: --rounds: must be a whole number (given: 'x')"),
         ([*PROVE, "--margin=1e"], "prove: --margin: must be a number (given: '1e')"),
         ([*PROVE, "--timeout"], "prove: --timeout: requires an argument"),
@@ -33,8 +33,8 @@ PROVE = ["prove", "true", "true"]
         ),
         ([*PROVE, "--job", "core=8"], "prove: --job core: unknown key; did you mean cores?"),
         (["prove"], "prove: commands: missing; see `speedproof prove --help`"),
-        (["results", "show", "--results", "r"], "results show: --results is called --from now; write --from"),
-        (["results", "show", "r"], "results show: r: results are named by an option; write `speedproof results show --from r`"),
+        (["results", "show", "--results", "r"], "results show: --results is now called --from; write --from"),
+        (["results", "show", "r"], "results show: r: results need an option; write `speedproof results show --from r`"),
     ],
 )
 def test_a_command_line_that_is_wrong_is_one_line_and_json_if_asked_for(tmp_path, monkeypatch, words, said):
@@ -54,7 +54,7 @@ def test_a_metric_and_a_profile_that_are_not_there_are_asked_for_by_the_names_th
     metric = CliRunner().invoke(app, ["init", "true", "true", "--metric", "trainig_epoch_s"])
     assert str(metric.exception).endswith("; did you mean training_epoch_s?")
     profile = CliRunner().invoke(app, [*PROVE, "--profile", "slrum"])
-    assert str(profile.exception).endswith("or among ours (slurm); did you mean slurm?")
+    assert str(profile.exception).endswith("or built in (slurm); did you mean slurm?")
 
 
 def test_an_empty_value_is_json_too(tmp_path):

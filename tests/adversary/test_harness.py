@@ -122,7 +122,7 @@ def make_trial(status=0, low=1.9, high=2.1, said="Faster: python b.py", truth=1.
         (make_trial(status=3), "refused"),
         (make_trial(truth=2.0, worse=True), "believed"),
         (make_trial(truth=2.0, names="unequal work"), "believed"),
-        (make_trial(truth=2.0, names="unequal work", said="Faster, of unequal work"), "true"),
+        (make_trial(truth=2.0, names="unequal work", said="Faster, unequal work"), "true"),
     ],
 )
 def test_a_wrong_ratio_that_is_confirmed_was_believed(trial, verdict):

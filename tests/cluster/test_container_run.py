@@ -45,7 +45,7 @@ def test_the_doctor_looked_inside_the_container(finished_container):
     findings = {finding.subject: finding for finding in read_diagnosis(finished_container.results).findings}
     assert findings["container"].found == "inside speedproof.sif"
     assert findings["profiler"].state == "good"
-    missing = (finished_container.results / "report.md").read_text().split("What could not be measured or used here")[1]
+    missing = (finished_container.results / "report.md").read_text().split("Not measured or not available here")[1]
     for finding in findings.values():
         if finding.state == "absent":
             assert f"| {finding.subject} |" in missing

@@ -252,6 +252,9 @@ def test_an_isolated_run_finds_nothing_of_the_warm_up(folder, needs_isolation):
 
 
 def test_isolation_goes_with_no_shared_caches_and_no_profiler(folder):
-    for words, said in ((["--caches", "shared"], "shares no caches"), (["--profiled", "1"], "goes with none of --container")):
+    for words, said in (
+        (["--caches", "shared"], "shares no caches"),
+        (["--profiled", "1"], "cannot be combined with --container"),
+    ):
         result = CliRunner().invoke(app, ["prove", "true", "true", "--isolate", *words])
         assert said in str(result.exception)

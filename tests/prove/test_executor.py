@@ -86,8 +86,8 @@ def test_a_proof_that_is_stopped_keeps_whole_runs_ends_its_program_and_goes_on(t
         said = proof.communicate()[1].splitlines()
     assert proof.returncode == 3
     assert said[-2:] == [
-        "speedproof: ending: the run that goes on is stopped; whole runs are kept",
-        "speedproof: interrupted; whole runs are kept: the same command goes on",
+        "speedproof: stopping the current run; completed runs are kept",
+        "speedproof: interrupted; completed runs are kept: run the same command to resume",
     ]
     assert [one for one in psutil.process_iter(["cmdline"]) if "0.4567" in (one.info["cmdline"] or [])] == []
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True)

@@ -44,7 +44,7 @@ def read_lines(out, what):
 def test_each_run_finds_an_empty_tmpdir_and_the_caches_of_its_own_warm_up(folder, monkeypatch):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(folder / "mine"))
     result = prove()
-    assert "replaced by private folders of each run: " in result.stderr and "TRITON_CACHE_DIR" in result.stderr
+    assert "replaced by a private folder for each run: " in result.stderr and "TRITON_CACHE_DIR" in result.stderr
     assert read_lines("out", "triton") == {"a": {"a-0": 4}, "b": {"b-0": 4}}  # what runs themselves leave is gone
     ((temporary, times),) = (read_lines("out", "tmp")["a"] + read_lines("out", "tmp")["b"]).items()
     assert times == 8 and len(temporary) < 60 and not Path(temporary).exists()  # one short path for all, and nothing in it

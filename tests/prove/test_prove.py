@@ -125,7 +125,7 @@ def test_twice_as_fast_is_recovered(place, measured):
         ({"b": 2.0}, [], 1, "is as fast as sh a.sh 2 0.9 on this machine, within 2.0"),
         ({"quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 1.5"], 1, "Withheld, '>= 1.5'"),
         ({"quality_b": 0.8}, ["--claim", ">= 1.5"], 0, "Claim holds, '>= 1.5'"),
-        ({"quality_b": 0.8}, [], 0, "), at a reported quality of 0.803 against 0.902, which is not judged (--margin)."),
+        ({"quality_b": 0.8}, [], 0, "); reported quality 0.803 against 0.902, not judged (no --margin)."),
         ({"b": 2.0, "quality_b": 0.8}, ["--margin", "0.01"], 1, "), at a reported quality of 0.803 against 0.902."),
         # Programs that do not read their seed.
         (
@@ -165,13 +165,25 @@ def test_each_verdict_has_its_exit_status(place, measured, truth, words, status,
             0.05,
             [],
             2,
-            "Inconclusive: epochs are printed to 0.1 s; print more digits, or drop --epoch-s; sh",
+            "Inconclusive: epoch times are printed to 0.1 s; print more digits, or drop --epoch-s; sh",
         ),
-        (0.1, 0.05, ["--claim", ">= 0.9"], 2, "Inconclusive, '>= 0.9': epochs are printed to 0.1 s; print more digits, or"),
+        (
+            0.1,
+            0.05,
+            ["--claim", ">= 0.9"],
+            2,
+            "Inconclusive, '>= 0.9': epoch times are printed to 0.1 s; print more digits, or",
+        ),
         (0.1, 5e-5, [], 1, "Equivalent"),
         # 0.1 ± 0.0005 over 0.05 ± 0.0005: at least 0.0995 / 0.0505 = 1.97.
         (0.05, 5e-4, ["--claim", ">= 1.9"], 0, "Claim holds, '>= 1.9'"),
-        (0.05, 5e-4, ["--claim", ">= 1.99"], 2, "Inconclusive, '>= 1.99': epochs are printed to 0.001 s; print more digits"),
+        (
+            0.05,
+            5e-4,
+            ["--claim", ">= 1.99"],
+            2,
+            "Inconclusive, '>= 1.99': epoch times are printed to 0.001 s; print more digits",
+        ),
     ],
 )
 def test_no_verdict_is_finer_than_the_printed_digits(place, monkeypatch, b, resolution_s, words, status, said):
@@ -194,9 +206,9 @@ def test_the_plan_says_as_what_epochs_are_read(place, measured):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--caches", "cold"], "caches: cold, each run starts with empty compile caches"),
-        (["--caches", "shared"], "caches: shared, runs use your compile caches and find what earlier runs left there"),
-        (["--isolate"], "isolated: what a run writes to HOME, /tmp and Python's packages is dropped when it ends"),
+        (["--caches", "cold"], "caches: cold; each run starts with empty compile caches"),
+        (["--caches", "shared"], "caches: shared; runs use your compile caches and see what earlier runs left there"),
+        (["--isolate"], "isolated: what a run writes to HOME, /tmp and Python's packages is discarded when it ends"),
     ],
 )
 def test_the_plan_says_what_is_chosen_of_caches_and_folders(place, measured, monkeypatch, words, said):
@@ -225,7 +237,7 @@ def test_an_epochs_metric_without_epochs_ends_after_the_warm_up(place, measured)
         (["--quality", "acc"], "must have one (group)"),
         (["--metric", "colour"], "is none of training_epoch_s"),
         (["--epoch", "took", "--epoch-s", "(a)"], "give one of them"),
-        (["--epoch-s", r"never (\S+)"], "nothing that the program printed matches"),
+        (["--epoch-s", r"never (\S+)"], "no printed line matches"),
         ([*READ, "--unit", "s"], "the epochs add up to 6.00\u00a0s in a process of"),
         ([*READ, "--unit", "weeks"], "--unit: must be 'ns', 'us', 'ms', 's', 'min' or 'h' (given: 'weeks')"),
         (["--unit", "ms"], "--unit: is about --epoch-s; add --epoch-s"),
@@ -260,7 +272,7 @@ def test_a_mistake_is_one_line_and_no_verdict(place, measured, words, said):
         ("cd sub && sh b.sh", "no shell reads 'cd sub && sh b.sh'; write sh -c 'cd sub && sh b.sh'"),
         ("sh a.sh > out.txt", "no shell reads 'sh a.sh > out.txt'; write sh -c 'sh a.sh > out.txt'"),
         ("sh a.sh 2>/dev/null", "write sh -c 'sh a.sh 2>/dev/null'"),
-        ("sh -c 'true\ntrue'", "a line break, or another sign that cannot be printed; put it into a script, and name that"),
+        ("sh -c 'true\ntrue'", "contains a line break or an unprintable character; put it into a script, and run that"),
         ("SEED=1 sh a.sh", "no shell reads 'SEED=1 sh a.sh'; write env SEED=1 sh a.sh"),
         ("python3 trian.py", "trian.py: no such file"),
         ("./plain.txt", "plain.txt: cannot be executed; allow it (chmod +x ./plain.txt)"),
@@ -362,7 +374,7 @@ def test_a_mistake_that_the_warm_up_finds_leaves_an_earlier_verdict_and_its_page
     (place / "out/results/report.html").write_text("the page")
     mistaken = call(*words)
     assert status_of(mistaken) == 3
-    assert "speedproof: out still holds the verdict of an earlier call" in " ".join(mistaken.stderr.split())
+    assert "speedproof: out still holds an earlier verdict" in " ".join(mistaken.stderr.split())
     told = CliRunner().invoke(app, ["results", "show", "--from", "out"])
     assert (told.exit_code, told.stdout.startswith("Faster: sh a.sh 1 0.9 is 2.00×")) == (0, True), told.output
     assert (place / "out/results/report.html").read_text() == "the page"
@@ -451,7 +463,7 @@ def test_what_a_program_leaves_running_is_said(place, measured):
     result = CliRunner().invoke(app, ["prove", "sh leaves.sh", "sh a.sh 1 0.9", *READ, "--out", "out", "--rounds", "6"])
     told = " ".join(result.stderr.split())
     assert re.search(
-        r"A: sh leaves\.sh: \S+ \w+, 3 epochs \(.*?\); it left 1 of its processes running, which were ended", told
+        r"A: sh leaves\.sh: \S+ \w+, 3 epochs \(.*?\); it left 1 of its processes running, which were killed", told
     ), told
     assert told.count("of its processes") == 1
 
@@ -518,7 +530,7 @@ def test_commands_without_anything_to_trace_are_told_before_they_are_measured(pl
     result = CliRunner().invoke(app, ["prove", "true", "sh -c :", "--out", "out", "--profiled", "1"])
     assert status_of(result) == 3
     said = str(result.exception)
-    assert "A: true: a trace of it tells nothing: trace: the trace holds no ranges, kernels or calls" in said
+    assert "A: true: its trace is unusable: trace: the trace holds no ranges, kernels or calls" in said
     assert "leave --profiled out" in said
 
 
@@ -675,7 +687,7 @@ def test_programs_without_epochs_are_compared_by_their_process(place, measured, 
     empty = ["learnt anything", "Work unknown", "Not drawn", "CUDA", "epochs.csv", "| – |", "0 of 0"]
     assert [word for word in empty if word in report] == []  # what commands that tell nothing have not to show
     assert "Quality was not compared; add --quality and --margin." in report
-    assert "- **Data**: Whatever the commands read." in report
+    assert "- **Data**: Read by the commands themselves." in report
     monkeypatch.setattr(Evidence, "tells_quality", False)  # the runs here are an example's, which tells one
     facts = compose_first_screen(read_evidence(place / "out/results")).facts
     assert Fact("Quality", "Not judged: the commands report no quality.") in facts
@@ -862,8 +874,9 @@ def test_an_invented_quality_is_reported_and_a_measured_one_withholds_the_speedu
     (candidate,) = json.loads(result.stdout)["candidates"]
     assert (candidate["outcome"], candidate["quality_source"]) == ("worse quality", "observed"), result.output
     assert "but at a worse quality: quality 0.8" in candidate["sentence"]
-    assert "quality: by 'sh judge.sh {run}' after each timed run, outside of its time; fixed by checksum: judge.sh" in " ".join(
-        result.stderr.split()
+    assert (
+        "quality: by 'sh judge.sh {run}' after each timed run, not counted in its time; pinned by checksum: judge.sh"
+        in " ".join(result.stderr.split())
     )
     (plan,) = (place / "out").rglob("plan.json")
     assert json.loads(plan.read_text())["quality_files"]["judge.sh"] == sha256_of(place / "judge.sh")

@@ -56,7 +56,7 @@ def test_a_loss_of_which_higher_is_better_by_the_user_s_word_is_questioned_in_on
     assert question_direction(ask(quality=r"loss (\S+)", better="lower")) is None
     assert question_direction(ask(quality=r"acc (\S+)")) is None
     assert question_direction(ask(quality=r"loss (\S+)", better="higher")) == (
-        "quality: 'loss' reads as if lower were better, but by --better higher the highest counts as the best"
+        "quality: 'loss' sounds as if lower is better, but with --better higher the highest value counts as the best"
     )
 
 
@@ -78,7 +78,9 @@ def test_a_percentage_beside_a_share_is_questioned_and_refused_if_it_is_judged(q
     assert (said is not None) == is_questioned, said
     judged = ask(quality=r"acc (\S+)", margin=0.01)
     if is_questioned:
-        with pytest.raises(ConfigError, match="if one is a percentage and the other a share, print both alike, or leave"):
+        with pytest.raises(
+            ConfigError, match="if one is a percentage and the other a fraction, print both the same way, or leave"
+        ):
             question_units(qualities, judged)
     else:
         assert question_units(qualities, judged) is None
@@ -102,7 +104,7 @@ def follow_rounds(place, quality, judges_quality=True):
 def test_a_program_whose_quality_no_seed_changes_is_named_after_two_rounds(place):
     said = follow_rounds(place, lambda variant, number: 0.9 if variant == "a" else 0.9 + number / 1000)
     assert [text[:12] for text in said] == ["round 1 of 4", "round 2 of 4", "quality: A h", "round 3 of 4", "round 4 of 4"]
-    assert said[2] == ("quality: A has 0.9 with 2 seeds; if it does not read SPEEDPROOF_SEED, --margin cannot be decided")
+    assert said[2] == ("quality: A has 0.9 with 2 seeds; if it ignores SPEEDPROOF_SEED, --margin cannot be judged")
 
 
 @pytest.mark.parametrize(
@@ -122,5 +124,5 @@ def test_seeds_that_change_a_quality_or_need_not_are_no_question(place, quality,
 def test_the_plan_says_that_a_margin_needs_seeds(margin):
     said = []
     tell_source(ask(quality=r"acc (\S+)", margin=margin), None, said.append)
-    needs = "quality: compared across seeds, one for each round; every program must read its seed from SPEEDPROOF_SEED"
+    needs = "quality: compared across seeds, one per round; every program must read its seed from SPEEDPROOF_SEED"
     assert (needs in said) == (margin is not None)

@@ -50,9 +50,9 @@ def machine(monkeypatch):
         (4.0, 0.1, [], False, "machine: load 0.3 on 2 cores, no other process on the GPU"),
         (
             4.0, 4.8, None, False,
-            "machine: load 0.3 on 2 cores, other programs took 1.2 of them since the start; --wait-for-quiet 10 waits for them",
+            "machine: load 0.3 on 2 cores, other programs used 1.2 of them since the start; --wait-for-quiet 10 waits for them",
         ),
-        (4.0, 4.8, None, True, "machine: load 0.3 on 2 cores, other programs took 1.2 of them since the start"),
+        (4.0, 4.8, None, True, "machine: load 0.3 on 2 cores, other programs used 1.2 of them since the start"),
         (0.1, 0.1, None, False, "machine: load 0.3 on 2 cores"),  # too short to tell
         (
             4.0, 0.0, ["process 7 (a)"], False,
@@ -90,7 +90,7 @@ def test_a_busy_machine_is_waited_for(machine):
     # By hand: looks of 0.2, 1 and 1 s found other programs.
     assert said == (
         "speedproof: waiting for a quiet machine: other programs take 1 of 2 cores "
-        "speedproof: the machine is quiet after 2.20 s of waiting; goes on"
+        "speedproof: the machine is quiet after 2.20 s of waiting; continuing"
     )
 
 
@@ -122,7 +122,7 @@ def test_a_wait_is_one_line_a_minute_off_a_terminal(machine):
     # Each look prints what it has to: at the start, after 60 s, after 120 s, at the end after 150.2 s.
     lines = [" ".join(line.split()) for line in stream.getvalue().split("speedproof: ")[1:]]
     waits = "waiting for a quiet machine: other programs take 1 of 2 cores"
-    assert lines == [waits, f"{waits}, 60 s", f"{waits}, 120 s", "the machine is quiet after 2.50 min of waiting; goes on"]
+    assert lines == [waits, f"{waits}, 60 s", f"{waits}, 120 s", "the machine is quiet after 2.50 min of waiting; continuing"]
 
 
 def test_each_round_waits_once():
@@ -208,7 +208,7 @@ BUSY = Objection(kind="busy machine", blocks=False, values={"others_cores": 0.8,
 def test_noise_that_exceeds_the_effect_is_what_the_verdict_begins_with(place):
     said = verdict_with(place, 0.99, [NOISE, BUSY])
     assert said.startswith(
-        "Inconclusive: runs of one variant differ by 12 %, more than the 3.0 % between the variants; other programs took 0.8 "
+        "Inconclusive: runs of one variant differ by 12 %, more than the 3.0 % between the variants; other programs used 0.8 "
         "of 2 cores during the runs; sh b.sh measured 1.01× as fast as sh a.sh on this machine, by the"
     )
     assert said.endswith(". Longer runs differ less; --wait-for-quiet 10 waits for other programs.")
@@ -235,7 +235,7 @@ def test_what_the_machine_did_follows_a_verdict_that_is_shown(place):
 )
 def test_what_is_as_near_to_its_bound_as_machines_differ_says_so(place, b, claim, near):
     said = verdict_with(place, b, claim=claim, noise=0.001)
-    assert ("; machines of one model differ by as much" in said) == near
+    assert ("; machines of one model differ this much" in said) == near
 
 
 def test_each_run_of_a_proof_records_what_the_machine_did(place):

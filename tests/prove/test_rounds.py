@@ -43,7 +43,7 @@ def test_more_rounds_go_on_with_those_that_there_are_until_they_would_hardly_dec
     before = read_experiment(experiment)
     second, told = prove(*OPEN, "--rounds", "24", "--budget", "5")
     after = read_experiment(experiment)
-    assert "goes on from the rounds of an earlier call, which had at most 4" in told
+    assert "continuing from the rounds of an earlier call, whose limit was 4" in told
     assert set(after.kept) == set(before.runs) and len(read_record(experiment / PLAN_FILE, Plan).order) == 48
     assert (second["stopped"], second["attempt"], after.stopped.reachable) == ("futile", 1, 24)
     assert 4 < second["rounds"] < 24
@@ -80,7 +80,7 @@ def test_a_proof_that_is_repeated_beside_others_counts_them(folder):
     # Two candidates are joint, in JSON, terminal and page.
     assert first["comparisons"] == 2
     assert all("joint 95 % interval" in one["sentence"] for one in first["candidates"])
-    assert "The intervals of 2 compared ratios of a metric are joint" in (results / "report.md").read_text(encoding="utf-8")
+    assert "The intervals of the 2 compared ratios of a metric are joint" in (results / "report.md").read_text(encoding="utf-8")
 
 
 def test_rounds_with_a_budget_are_the_most_that_run():

@@ -63,7 +63,10 @@ def test_blind_runs_see_nothing_of_speedproof_and_the_warm_up_does(place, monkey
 
 def test_what_blind_runs_cannot_have_is_refused_in_one_line(place):
     for asked, why in (
-        ({"epoch_range": "epoch"}, "blind and epoch_range: NVTX loads a library of ours to take ranges; leave one of them out"),
+        (
+            {"epoch_range": "epoch"},
+            "blind and epoch_range: ranges are recorded by a library that NVTX loads into the program; leave one of them out",
+        ),
         ({"quality": r"acc (\S+)", "margin": 0.1}, "blind and margin: quality is judged over seeds"),
     ):
         with pytest.raises(ConfigError, match=why):

@@ -121,7 +121,7 @@ def test_all_can_be_hidden_but_the_path_and_what_is_ours(printing, unmeasured, t
 def test_what_profiled_runs_alone_do_not_see_is_named_where_there_are_some(printing, unmeasured, monkeypatch):
     monkeypatch.setenv("A_FUSED", "1")
     monkeypatch.setenv("A_GRAPH", "1")
-    hidden = "hidden from profiled runs only, since traces hold the environment: "
+    hidden = "hidden from profiled runs only, because traces store the environment: "
     assert hidden not in said(prove(printing))
     told = said(prove(printing, "--profiled", "1", "--profiler", "kineto", "--pass", "A_GRAPH"))
     line = told[told.index(hidden) :]
@@ -176,4 +176,4 @@ def test_variables_that_a_job_was_started_without_are_named(printing, tmp_path, 
         reading, {}
     )
     found = warm_up(tmp_path / "out", measured.config, measured.workload, request)
-    assert found.notes["a"] == "its job lacks your USE_FUSED (sbatch passes variables by --export=ALL)"
+    assert found.notes["a"] == "its job lacks your USE_FUSED (sbatch passes variables with --export=ALL)"

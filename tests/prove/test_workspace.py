@@ -56,7 +56,7 @@ def test_of_the_last_commit_no_edit_is_measured_and_what_git_ignores_is_linked(p
     assert (place / "out/programs/tree/sub/b.sh").read_text() == "committed\n"
     head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], cwd=place, capture_output=True, text=True).stdout.strip()
     shutil.rmtree(place / "out")
-    assert describe_commit(place) == f"commit {head}, and what differs from it: new.sh, sub/b.sh"
+    assert describe_commit(place) == f"commit {head}, with changes to new.sh, sub/b.sh"
     assert describe_commit(place.parent) == ""
     take_snapshot(place, place / "out", committed=True)
     copied = take_snapshot(place, place / "out")

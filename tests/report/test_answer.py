@@ -47,8 +47,8 @@ def with_times(**times):
         ),
         (
             {"epoch_s": with_times(fast=1.48)},
-            f"{FAST} trains an epoch as fast as {BASELINE} on this machine, within 2.0 %; by the whole process 1.03× (1.02–"
-            "1.03×).",
+            f"{FAST} trains an epoch as fast as {BASELINE} on this machine, within 2.0 %; 1.03× (1.02–"
+            "1.03×) by the whole process.",
             "equivalent",
         ),
         (
@@ -63,7 +63,7 @@ def with_times(**times):
         ),
         (
             {"dice_per_epoch": (("baseline", 0.155), ("fast", 0.15))},
-            f"Withheld: {FAST} trains an epoch 1.37× as fast as {BASELINE} on this machine, but at a worse quality.",
+            f"Withheld: {FAST} trains an epoch 1.37× as fast as {BASELINE} on this machine, but the quality is worse.",
             "withheld: worse quality",
         ),
     ],
@@ -86,7 +86,7 @@ def test_of_rates_alone_the_variant_with_the_higher_rate_is_the_faster_one(tmp_p
     comparison.claims.clear()
     comparison.ratios[:] = [ratio for ratio in comparison.ratios if ratio.metric == "samples_per_s"]
     fast, slow = (FAST, BASELINE) if dict(epoch_s)["fast"] < dict(epoch_s)["baseline"] else (BASELINE, FAST)
-    rate = "training samples a second"
+    rate = "training samples per second"
     assert answer(comparison)[0] == f"{fast} is, by the {rate}, 1.37× as fast as {slow} on this machine."
     (row,) = draw_forest(find_answer(comparison)).rows
     assert row.variants == [fast, " against ", slow]
@@ -126,7 +126,7 @@ def test_where_nothing_was_compared_the_answer_says_so(tmp_path):
     comparison.ratios.clear()
     comparison.claims.clear()
     assert answer(comparison) == ["No two variants could be compared."]
-    samples = "training samples an epoch: 128 against 64"
+    samples = "training samples per epoch: 128 against 64"
     fewer = Incomparable(reference="a", candidate="b", mode="timed", experiment="experiment-1", differences=[samples])
     comparison.incomparable.append(fewer)
     assert answer(comparison) == [f"No two variants could be compared: {samples}."]
@@ -179,7 +179,7 @@ def test_every_position_lies_on_the_axis_and_ticks_stand_apart(tmp_path):
     [(0.4, "less than a minute"), (1.2, "about 1 minute"), (42, "about 42 minutes"), (150, "about 2 hours")],
 )
 def test_what_would_decide_is_told_in_round_numbers(minutes, told):
-    assert describe_needed(Needed(pairs=8, minutes=minutes), "here") == f"8 pairs in all would decide, {told} more"
+    assert describe_needed(Needed(pairs=8, minutes=minutes), "here") == f"8 pairs in total would decide, {told} more"
 
 
 def test_memory_stands_behind_times_and_is_never_called_fast(tmp_path):

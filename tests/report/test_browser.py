@@ -113,7 +113,7 @@ def test_a_link_opens_the_fold_that_it_leads_to(opened):
     page = opened()
     fold = "document.getElementById('environment')"
     assert not page.evaluate(f"{fold}.open")
-    page.evaluate("document.querySelector('.side-contents a[href=\"#environment\"]').click()")
+    page.evaluate("document.querySelector('.sidebar a[href=\"#environment\"]').click()")
     page.wait(f"{fold}.open && Math.abs({fold}.getBoundingClientRect().top) < innerHeight")
 
 

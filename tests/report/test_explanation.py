@@ -26,7 +26,7 @@ def test_the_largest_changes_are_named_with_their_sign():
         residual_s=0.01, total_s=-0.75, residual_per_sample_s=None, total_per_sample_s=None,
     )  # fmt: skip
     assert explain_difference(difference, "Slow", "Quick").replace("\N{NO-BREAK SPACE}", " ") == (
-        "An epoch, validation at its share, takes 2.00 s in Slow and 1.25 s in Quick: 0.750 s less. "
+        "An epoch, with its share of validation, takes 2.00 s in Slow and 1.25 s in Quick: 0.750 s less. "
         "The time without a kernel changes by −0.880 s: waiting for data −0.900 s. "
         "The kernels' time changes by +0.120 s: backward +0.120 s. "
         "No rule explains 10.0 ms of it."
@@ -45,7 +45,7 @@ def test_what_is_no_epoch_is_not_called_one():
     said = explain_difference(found, "Slow", "Quick").replace("\N{NO-BREAK SPACE}", " ")
     assert said.startswith("An iteration of the trace takes 2.00 s in Slow and 1.00 s in Quick: 1.00 s less.")
     assert explain(*split_difference(found, "Slow", "Quick")).replace("\N{NO-BREAK SPACE}", " ") == (
-        "1.00 s less an iteration under the profiler; 1.00 s of idle GPU (waiting for data) fall away."
+        "1.00 s less per iteration under the profiler; it saves 1.00 s of idle GPU (waiting for data)."
     )
 
 

@@ -48,7 +48,7 @@ def test_a_withheld_step_has_a_colour_and_a_key_of_its_own(gpu_results, tmp_path
     example = Example(modes=("timed",), ablation=("baseline", "cached", "fast"), dice_per_epoch=dice)
     write_comparison(compare_experiments(write_example(tmp_path, example), CLAIMS), tmp_path)
     labels, colours = keys_of_the_ablation(tmp_path)
-    assert labels == ["faster", "slower", "inconclusive", "withheld: a worse quality"]
+    assert labels == ["faster", "slower", "inconclusive", "withheld: worse quality"]
     assert colours == [WITHHELD, FASTER]
 
 

@@ -33,9 +33,13 @@ def test_few_speedups_are_sentences_and_no_table(tmp_path):
 @pytest.mark.parametrize(
     ("seeds", "data", "said"),
     [
-        ([1, 9], ["phantom-full"], "were chosen with seed 1 and on these data, by which it is judged here: its quality, and"),
-        ([0, 1], ["phantom-few"], "were chosen with seeds 0, 1, by which it is judged here"),
-        ([9], ["phantom-full"], "were chosen on these data, by which it is judged here"),
+        (
+            [1, 9],
+            ["phantom-full"],
+            "were chosen with seed 1 and on these data that it is judged by here; this may flatter its quality and",
+        ),
+        ([0, 1], ["phantom-few"], "were chosen with seeds 0, 1 that it is judged by here"),
+        ([9], ["phantom-full"], "were chosen on these data that it is judged by here"),
         ([9], ["phantom-few"], "were chosen with other seeds, and on other data, than it is judged by."),
     ],
 )
@@ -75,7 +79,7 @@ def test_the_faster_variant_is_named_first_also_where_it_is_the_reference(tmp_pa
 
 def test_the_table_says_where_there_is_no_interval_and_no_difference(tmp_path):
     rows = tabulate_speedups(compare(tmp_path / "one", variants=VARIANTS, pairs=(("cached", "fast"),), experiments=1, rounds=1))
-    assert rows[1][2] == "no verdict of one pair (1.13×)"
+    assert rows[1][2] == "no verdict: one pair (1.13×)"
     alike = tuple({**EPOCH_S, "cached": 1.48}.items())
     rows = tabulate_speedups(compare(tmp_path / "alike", variants=VARIANTS, pairs=(("cached", "fast"),), epoch_s=alike))
     assert rows[1][2].startswith("equivalent (0.9")
@@ -106,7 +110,7 @@ def test_two_variants_that_are_compared_both_ways_have_one_row(tmp_path):
 def test_a_report_of_many_sides_has_their_table_before_the_claims(tmp_path):
     example = Example(modes=("timed",), quality=OUT_OF_REACH, variants=VARIANTS, pairs=(("cached", "fast"),))
     opening = write_and_read(make_results(tmp_path / "results", example)).split("## Documented against measured")[0]
-    assert "How many times as fast a variant is as another, each on one machine (NVIDIA H200; 95 % intervals):" in opening
+    assert "Speedups, each on one machine (NVIDIA H200; 95 % intervals):" in opening
     assert opening.count("\n| ") == 5  # its header, the line below, three pairs
     assert "could be compared" not in opening
 
@@ -116,5 +120,5 @@ def test_equal_quality_is_said_once_for_all_metrics(tmp_path):
     rows = list_ratios(comparison)
     assert len(rows) > 3
     assert list_qualities(comparison) == [
-        [rows[0][1], "not judged: the slower variant's Dice is 0.310, not above 0.900: too short a training"]
+        [rows[0][1], "not judged: the slower variant's Dice is 0.310; quality is judged only above 0.900"]
     ]

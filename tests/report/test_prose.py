@@ -18,26 +18,30 @@ PLAIN = str.maketrans({"\N{NO-BREAK SPACE}": " "})
 def test_a_paragraph_is_one_line_with_its_numbers_and_plurals():
     said = RESULTS["ablation"]("Dice", 20)
     assert "\n" not in said and "  " not in said
-    assert said.startswith("A stage's time and its gain are") and "its Dice the median of their best." in said
-    assert said.endswith("If no stage made a difference, 1 of 20 intervals of 95 % would leave 1 out by chance.")
+    assert said.startswith("A stage's time and gain are") and "its Dice is the median of the runs' best." in said
+    assert said.endswith("If no stage made a difference, 1 of 20 intervals of 95 % would exclude 1 by chance.")
     assert "0.05 of 1 interval of 95 %" in RESULTS["ablation"]("Dice", 1)
 
 
 def test_a_rule_of_quality_is_told_in_its_direction():
     rule = {"name": "loss", "title": "loss", "better": "lower", "margin": 0.01}
     said = RESULTS["quality_rule"](Quality.model_validate(rule))
-    assert said.endswith("a speedup is withheld if the faster variant's best loss is higher by more than 0.010.")
+    assert said.endswith("A speedup is withheld if the faster variant's best loss is higher by more than 0.010.")
     said = RESULTS["quality_rule"](Quality.model_validate(rule | {"better": "higher", "judged_above": 0.9}))
-    assert said.endswith("loss is lower by more than 0.010, judged if the other variant's is above 0.900.")
+    assert said.endswith("loss is lower by more than 0.010. It is judged only if the other variant's is above 0.900.")
 
 
 @pytest.mark.parametrize("old_order", [False, True])
 def test_how_intervals_are_made_depends_on_the_design(old_order):
     plain, joint = RESULTS["intervals"](False, old_order, 1), RESULTS["intervals"](True, old_order, 3)
-    assert plain.startswith("An interval is a t interval on the paired logarithms of two variants' values, of a share on its")
-    assert plain.endswith("comparison.json names, for each number, the files and the expression that it comes from.")
-    assert "values and, of experiments that went on until decided, one on the paired logarithms" in joint
-    assert joint.endswith("The intervals of 3 compared ratios of a metric are joint: all hold in 95 of 100 experiments.")
+    assert plain.startswith(
+        "Intervals are t intervals on the paired logarithms of two variants' values; those of shares are on"
+    )
+    assert plain.endswith("comparison.json names the files and the expression behind each number.")
+    assert "Experiments that ran until decided have intervals that are valid at any stop." in joint
+    assert joint.endswith(
+        "The intervals of the 3 compared ratios of a metric are joint: all of them hold in 95 of 100 experiments."
+    )
     assert ("every second round reverses it" in plain) == old_order
 
 
@@ -49,8 +53,8 @@ def test_ranks_that_wait_and_ranks_that_do_not():
     summary = RanksSummary(profiler="nsys", basis="communication kernels", ranks=[even, waits], waits=[], notes=["a note"])
     say = Prose("several_gpus.md.j2")["ranks"]
     assert say("Two GPUs", summary, waits, 0.25, even, waits).translate(PLAIN) == (
-        "Two GPUs: rank 1 loses 0.500 s an epoch (25 %) to imbalance, 0.250 s of it in training, where most waiting is for "
-        "rank 0. Communication, waiting inside it included, is exposed for 0.200 s of 0.400 s an epoch on rank 1."
+        "Two GPUs: rank 1 loses 0.500 s per epoch (25 %) to imbalance, 0.250 s of it in training; most of the waiting there is "
+        "for rank 0. On rank 1, communication, including waiting inside it, takes 0.400 s per epoch; 0.200 s of it is exposed."
     )
     silent = even.model_copy(update={"communication_s": None})
     assert say("Two GPUs", summary, even, 0.0, even, silent) == "Two GPUs: no rank waits for another; a note."
@@ -67,5 +71,5 @@ def test_data_in_a_paragraph_are_shown_and_never_markup():
     said = RESULTS["speedups"](False, True, "<img src=x onerror=alert(1)> **bold**")
     document = Document("t", FirstScreen([], "", []), [Section("reach", "Reach", [Text([said])], folded=False)])
     page = Page(compose_html(document))
-    assert find_live(page) == [] and "where machines are not counted (<img src=x onerror=alert(1)> **bold**;" in page.text
+    assert find_live(page) == [] and "unless a number of machines is given (<img src=x onerror=alert(1)> **bold**;" in page.text
     assert r"\<img src=x onerror=alert(1)\> \*\*bold\*\*" in compose_markdown(document, "comparison.json")

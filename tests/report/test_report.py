@@ -56,9 +56,9 @@ def test_the_first_sentence_is_the_verdict(gpu_results):
         "(on one V100 of a DGX-2, under the profiler).",
         "- **Machine**: NVIDIA H200, 2026-11-21.",
         "- **Data**: Synthetic: phantom-full.",
-        "- **Quality**: Not judged: the slower variant's Dice is 0.310, not above 0.900: too short a training.",
-        "- **Why**: MONAI fast script takes 0.424 s less an epoch under the profiler; 0.553 s of idle GPU (waiting for data) "
-        "and 19.4 ms of sliding window kernels fall away.",
+        "- **Quality**: Not judged: the slower variant's Dice is 0.310; quality is judged only above 0.900.",
+        "- **Why**: MONAI fast script takes 0.424 s less per epoch under the profiler; it saves 0.553 s of idle GPU "
+        "(waiting for data) and 19.4 ms of sliding window kernels.",
     ]
     assert "Of 48 documented numbers: 4 inconclusive, 6 not comparable, 38 not measured." in lines
 
@@ -98,9 +98,9 @@ def test_what_could_not_be_measured_is_told_with_its_cure(tmp_path, cpu_results)
     ]
     write_json(results / DOCTOR_FILE, Diagnosis(findings=findings))
     text = report_of(results)
-    section = fold_of(text, "What could not be measured or used here")
+    section = fold_of(text, "Not measured or not available here")
     assert r"| GPU | none | run where \`nvidia-smi\` lists one |" in section
-    assert r"| GPU clocks | not locked | lock them \| nvidia-smi |" in section.split("before numbers are quoted")[1]
+    assert r"| GPU clocks | not locked | lock them \| nvidia-smi |" in section.split("before you quote numbers")[1]
     assert "cores" not in section
 
 
@@ -112,7 +112,7 @@ def test_a_continued_run_is_called_one_wherever_its_numbers_stand(tmp_path):
     vouch_again(results)
     write_comparison(compare_experiments(results, CLAIMS), results)
     text = report_of(results)
-    said = "experiment-1/01-baseline-timed was killed and went on from its checkpoint at epoch 4 (received SIGTERM)"
+    said = "experiment-1/01-baseline-timed was killed and resumed from its checkpoint at epoch 4 (received SIGTERM)"
     assert said in opening_of(text)
     assert "3 of 3, 1 continued" in text
     assert "completed, continued at epoch 4 (received SIGTERM)" in text
@@ -125,10 +125,10 @@ def test_prepared_volumes_are_told_with_what_they_took(tmp_path):
         compare_experiments(write_example(tmp_path, Example(experiments=2, rounds=3, prepared=(filled,))), CLAIMS)
     )
     assert sentence.replace("\N{NO-BREAK SPACE}", " ") == (
-        "MONAI fast script starts from prepared volumes: before an experiment's first run a process of its own "
-        "prepared them, and compiled the variant's own kernels where it has any, in 40.0 s for 41 volumes (experiment-1); "
-        "5.00 s for 41 volumes, of which 41 were there already (experiment-2). "
-        "That is outside all times of its runs, also outside those from the start of the process."
+        "MONAI fast script starts from prepared volumes. A separate process prepared them before an experiment's first run, "
+        "and compiled the variant's own kernels if it has any: 40.0 s for 41 volumes (experiment-1); 5.00 s for 41 volumes, 41 "
+        "of them already stored (experiment-2). No time of its runs includes this, not even the times from the start of the "
+        "process."
     )
 
 
@@ -153,12 +153,12 @@ def test_what_was_documented_of_a_variant_that_nothing_is_compared_with_stands_o
     text = report_of_runs(4)
     one, four = report_of_runs(1).split("\n## ")[0], text.split("\n## ")[0]
     assert "**No two variants could be compared.**" in one and "`documented more than 90 %: inconclusive`" in one
-    assert "program is above 90 % on average: 74 %, where more than 90 % is documented.**" in four
+    assert "program is above 90 % on average: measured 74 %, documented more than 90 %.**" in four
     assert "`documented more than 90 %: not reproduced here, 4 conditions differ`" in four
     assert "more than 90 % on one V100 of a DGX-2; measured 74 %, 95 % interval 74–74 % (4 runs" in four
     assert "6–7 s" not in one + four  # not comparable on another GPU
     assert "- **Why**: MONAI fast script keeps its GPU busy 74 % of the time" in four
-    assert "what is said of its trace is of experiment-1/01-fast-profiled, one of 4 profiled runs." in text
+    assert "its trace is that of experiment-1/01-fast-profiled, one of 4 profiled runs." in text
     assert "One experiment on one device" in text
     assert "rounds: 0, profiled: 4" in text
 
@@ -185,7 +185,7 @@ def test_traces_that_tell_nothing_are_not_said_to_be_none(tmp_path, monkeypatch)
     results = make_results(tmp_path / "results", Example(experiments=1, rounds=3, gpu=False))
     monkeypatch.setattr(Evidence, "traces", {})  # as of programs that mark no range and use no GPU
     text = report_of(results)
-    assert "- **Why**: Not known: the traces hold neither ranges nor a GPU's work." in text
+    assert "- **Why**: Unknown: the traces hold neither ranges nor GPU work." in text
     assert "no run was profiled" not in text
 
 
@@ -215,7 +215,7 @@ def test_the_noise_floor_stands_beside_the_ratios_and_in_a_sentence(gpu_results)
 
 
 def test_where_runs_are_too_short_to_leave_out_their_warm_up_the_report_names_the_variants(cpu_results, tmp_path):
-    said = "so that the first, which warms up, counts in the training epoch."
+    said = "so the warm-up epoch counts in the training epoch."
     assert said not in report_of(cpu_results)
     results = write_example(tmp_path / "results", Example(experiments=1, rounds=2, gpu=False))
     for run in (list_experiments(results)[0] / RUNS_FOLDER).glob("*fast-timed"):
@@ -233,7 +233,7 @@ def test_without_a_control_the_report_says_so(cpu_results):
 
 def test_the_ablation_has_a_row_a_step_and_its_whole(gpu_results):
     text = report_of(gpu_results)
-    rows = [line for line in text.split("## The ablation")[1].splitlines() if line.startswith("| ")][2:]
+    rows = [line for line in text.split("## Ablation")[1].splitlines() if line.startswith("| ")][2:]
     assert [row.split(" | ")[0].strip("| ") for row in rows[:3]] == [
         "MONAI baseline script",
         "+ cache on the GPU",
@@ -242,13 +242,13 @@ def test_the_ablation_has_a_row_a_step_and_its_whole(gpu_results):
     assert "| cache ram → gpu | 1.30 s | 1.14× |" in rows[1]
     # 8 steps, each with 0.0225 s less of loading, in which the GPU is idle.
     assert "| −0.180 s GPU idle, waiting for data |" in rows[1]
-    assert "the stages multiply to 1.37×, which that interval holds." in text
+    assert "the stages multiply to 1.37×, inside that interval." in text
 
 
 def test_a_withheld_step_is_called_so_in_its_row_and_a_withheld_whole_in_its_sentence(tmp_path):
     dice = (("baseline", 0.155), ("cached", 0.155), ("fast", 0.15))
     example = Example(modes=("timed",), ablation=("baseline", "cached", "fast"), dice_per_epoch=dice)
-    ablation = report_of(make_results(tmp_path / "results", example)).split("## The ablation")[1]
+    ablation = report_of(make_results(tmp_path / "results", example)).split("## Ablation")[1]
     row = next(line for line in ablation.splitlines() if line.startswith("| MONAI fast script |"))
     withheld = "withheld: Dice 0.910 against 0.940, lower by more than the margin of 0.010"
     assert re.search(rf"\| 1\.2\d× \| 1\.1\d–1\.2\d×: {withheld} \|", row)
@@ -270,9 +270,7 @@ def test_an_experiment_of_profiled_runs_alone_is_no_second_sitting(tmp_path):
     write_comparison(compare_experiments(results, CLAIMS), results)
     text = report_of(results)
     assert "One experiment on one device" in text
-    told = (
-        "MONAI baseline script, MONAI fast script: traces, and what is said of them, are of experiment-2, times of experiment-1"
-    )
+    told = "MONAI baseline script, MONAI fast script: traces are from experiment-2, times are from experiment-1"
     assert f"{told}." in text
     later = experiment.conditions.model_copy(update={"sources": "later"})
     write_json(
@@ -307,8 +305,8 @@ def test_experiments_that_ran_at_the_same_time_or_were_interrupted_are_called_so
     write_json(third / EXPERIMENT_FILE, experiment.model_copy(update={"kept": experiment.runs[:4]}))
     write_comparison(compare_experiments(results, CLAIMS), results)
     opening = opening_of(report_of(results))
-    assert "- experiment-1, experiment-2 ran at the same time as others of them." in opening
-    assert "- experiment-3 was interrupted and went on later; 4 of its 6 runs are from before." in opening
+    assert "- experiment-1, experiment-2 overlapped in time." in opening
+    assert "- experiment-3 was interrupted and resumed; 4 of its 6 runs are from before." in opening
 
 
 def test_an_experiment_of_others_that_measured_on_the_same_machine_is_told_before_any_table(tmp_path):
@@ -318,7 +316,7 @@ def test_an_experiment_of_others_that_measured_on_the_same_machine_is_told_befor
     write_comparison(compare_experiments(vouch_again(results), CLAIMS), results)
     opening = opening_of(report_of(results))
     assert "2026-11-21, shared with another experiment." in opening
-    assert "- Beside 1 of 6 runs another experiment measured on the same machine" in opening
+    assert "- During 1 of 6 runs, another experiment measured on the same machine" in opening
 
 
 def test_every_row_that_uses_a_run_beside_another_experiment_says_so(tmp_path):
@@ -347,7 +345,7 @@ def test_experiments_one_after_the_other_had_the_machine_for_themselves(gpu_resu
 def test_the_way_to_a_dice_has_both_clocks(tmp_path):
     example = Example(experiments=1, rounds=3, gpu=False, modes=("timed",), quality=rule_with(targets=[0.2, 0.94]))
     text = report_of(make_results(tmp_path / "results", example))
-    table = fold_of(text, "Way to a Dice")
+    table = fold_of(text, "Time to a Dice")
     assert "| 0.200 | MONAI fast script | 3 of 3 | 4 epochs |" in table
     assert "| 0.940 |" not in table
 
@@ -357,7 +355,7 @@ def test_a_dice_that_only_some_runs_reach_withholds_the_ratio_and_says_so_first(
     equal = (("baseline", 0.08), ("fast", 0.08))
     example = Example(experiments=1, rounds=3, modes=("timed",), dice_per_epoch=equal, quality=rule_with(targets=[0.3, 0.49]))
     text = report_of(make_results(tmp_path / "results", example))
-    opening, table = opening_of(text), fold_of(text, "Way to a Dice")
+    opening, table = opening_of(text), fold_of(text, "Time to a Dice")
     reason = "only 2 of 3 runs of MONAI baseline script and 2 of 3 runs of MONAI fast script reached it"
     variants = "MONAI baseline script / MONAI fast script"
     assert f"- Time to Dice from the start of the process (0.49): the ratio {variants} is withheld: {reason}.\n" in opening
@@ -443,7 +441,7 @@ def test_runs_whose_clocks_were_held_down_for_one_reason_stand_together():
         Throttled(experiment="experiment-1", run=f"0{number}-a-timed", share=share, reasons=reasons, origin=origin)
         for number, share, reasons in [(1, 0.016, ["power cap"]), (2, 0.5, ["heat"]), (3, 0.021, ["power cap"])]
     ]
-    held = "The GPU held its clocks down in"
+    held = "The GPU was throttled in"
     assert [line.replace("\N{NO-BREAK SPACE}", " ") for line in describe_throttled(rows)] == [
         f"{held} 1.6–2.1 % of the samples of experiment-1/01-a-timed, experiment-1/03-a-timed (power cap): "
         "their times are too long.",
@@ -512,5 +510,5 @@ def test_a_proof_is_told_by_what_was_asked_and_by_no_workloads_name(tmp_path):
 def test_of_a_processor_alone_no_word_is_said_of_a_gpu_that_waits(cpu_results):
     text = report_of(cpu_results)
     # 4.32 s and 0.240 s of dataload in six epochs.
-    assert "0.424 s less an epoch under the profiler; 0.680 s of dataload" in text
+    assert "0.424 s less per epoch under the profiler; it saves 0.680 s of dataload" in text
     assert "idle GPU" not in text and "idle GPU" not in (cpu_results / "report.html").read_text(encoding="utf-8")

@@ -30,8 +30,8 @@ def printed(show, *arguments):
 
 def test_a_summary_is_tables_of_its_numbers(summary):
     lines = printed(print_summary, summary)
-    assert lines[0] == "2 epochs; mean 10.0 ms; Test GPU busy 16 % of it, 15 % with kernels."
-    assert lines[1].startswith("Without a kernel it is mostly for ")
+    assert lines[0] == "2 epochs; mean 10.0 ms; Test GPU busy 16 % of the time, 15 % with kernels."
+    assert lines[1].startswith("The largest part of its idle time is ")
     # The kernel of another process on another GPU: 1000 us against 3145.
     assert "0 yes 0 3.14 ms 76 %" in lines
     assert "1 1 1.00 ms 24 %" in lines
@@ -42,8 +42,8 @@ def test_a_summary_is_tables_of_its_numbers(summary):
     assert "0 all 1.57 ms 1.52 ms 50.0 µs 0 s" in lines
     assert "transforms move transforms off the main thread, onto the GPU, or into a cache 1.50 ms" in lines
     assert "A training epoch without idle gaps would take 1.55 ms; max(GPU busy, data time) is 2.00 ms." in lines
-    assert "No phase claims 0.0 % of the GPU's busy time." in lines
-    assert [line for line in lines if line.startswith("Of the time without a kernel ") and "is unknown host time" in line]
+    assert "No phase accounts for 0.0 % of the GPU's busy time." in lines
+    assert [line for line in lines if line.startswith("Of the time without a kernel, ") and "is unknown host time" in line]
     assert lines[2].startswith("Note: 2 processes used a GPU: this is process 0, with 76% of the GPU time")
 
 
@@ -78,11 +78,11 @@ def test_a_difference_is_a_table_that_sums(summary):
         update={"account": [share.model_copy(update={"total_ns": 2 * share.total_ns}) for share in summary.account]}
     )
     lines = printed(print_difference, compare_summaries(summary, twice, ("one [a]", "two"), (100, 400)))
-    assert lines[0] == "two takes 10.0 ms more an epoch than one [a]: 20.0 ms against 10.0 ms."
+    assert lines[0] == "two takes 10.0 ms more per epoch than one [a]: 20.0 ms against 10.0 ms."
     # 0.010 s for 100 samples are 0.1 ms each; 0.020 s for 400 are 0.05.
     assert "total +0.010000 -0.050000" in lines
     assert "gpu training backward +0.001000 -0.005000" in lines
-    assert "residual no rule tells +0.000000 +0.000000" in lines
+    assert "residual unexplained +0.000000 +0.000000" in lines
 
 
 def test_without_samples_there_is_no_number_by_sample(summary):
@@ -98,10 +98,7 @@ def test_the_known_share_of_idle_time_is_said(tmp_path):
     trace.kernel(900, 1000)
     # 300 of 900 us wait for data; 200 in `forward` and 400 in no range are unknown.
     lines = printed(print_summary, analyze_trace(trace.write(tmp_path)))
-    assert (
-        "Of the time without a kernel 33 % has a known cause; 67 % is unknown host time, and of 0.0 % nothing is known."
-        in lines
-    )
+    assert "Of the time without a kernel, 33 % has a known cause, 67 % is unknown host time, and 0.0 % is unexplained." in lines
 
 
 PAIR = Path(__file__).parents[2] / "records/2026-11-23-h200-profiling-pair"
@@ -125,11 +122,14 @@ def traces(tmp_path_factory):
 @pytest.mark.parametrize(
     ("command", "first"),
     [
-        ("verdict --metrics --from {pair}", "MONAI fast script trains an epoch 2.05× as fast as MONAI 2021 baseline script"),
-        ("analyze {before} --no-page --out {out}", "2 epochs; mean 10.0 ms; Test GPU busy 50 % of it, 50 % with kernels."),
+        ("verdict --metrics --from {pair}", "MONAI fast script trains an epoch 2.05× as fast as MONAI 2021 baseline script."),
+        (
+            "analyze {before} --no-page --out {out}",
+            "2 epochs; mean 10.0 ms; Test GPU busy 50 % of the time, 50 % with kernels.",
+        ),
         (
             "compare {before} {after} --no-page --out {out}",
-            "{after} takes 1.00 ms less an epoch than {before}: 9.00 ms against",
+            "{after} takes 1.00 ms less per epoch than {before}: 9.00 ms against",
         ),
     ],
 )

@@ -43,7 +43,7 @@ def test_a_trace_answers_on_its_first_screen_and_shows_what_is_long(summary):
     # Kernels run for 3045 of 20,000 µs, and for 100 more memory is copied.
     assert say(page.first.sentence) == "mine keeps its GPU busy 16 % of the time."
     iterations = next(fact.text for fact in page.first.facts if fact.name == "Iterations")
-    assert say([iterations]) == "2 epochs; mean 10.0 ms; Test GPU busy 16 % of it, 15 % with kernels."
+    assert say([iterations]) == "2 epochs; mean 10.0 ms; Test GPU busy 16 % of the time, 15 % with kernels."
     anchors = [section.anchor for section in page.sections]
     assert anchors[:4] == ["why", "timeline", "gaps", "path"]  # of two epochs none is the slowest
     (gaps,) = tables_of(page, "gaps")
@@ -56,16 +56,16 @@ def test_a_pair_says_which_takes_longer_and_its_steps_add_up(summary, tmp_path):
     other = analyze_trace(shortened().write(tmp_path))
     a, b = Traced("before", summary), Traced("after", other)
     page = compose_pair(a, b, compare_summaries(summary, other, ("before", "after")), NONE)
-    assert say(page.first.sentence) == "after takes 750 µs less an epoch than before: 9.25 ms against 10.0 ms."
+    assert say(page.first.sentence) == "after takes 750 µs less per epoch than before: 9.25 ms against 10.0 ms."
     assert page.first.badges[0].text == "two profiled runs: no verdict"
     bars, steps = (element for element in page.sections[0].elements if isinstance(element, Bars))
     assert [say([bar.text]) for bar in bars.bars] == ["10.0 ms", "9.25 ms"]
     assert [say([bar.text]) for bar in (steps.bars[0], steps.bars[-1])] == ["10.0 ms", "9.25 ms"]
     assert len(tables_of(page, "gaps")) == 2
     turned = compose_pair(b, a, compare_summaries(other, summary, ("after", "before")), NONE)
-    assert say(turned.first.sentence) == "before takes 750 µs more an epoch than after: 10.0 ms against 9.25 ms."
+    assert say(turned.first.sentence) == "before takes 750 µs more per epoch than after: 10.0 ms against 9.25 ms."
     same = compose_pair(a, a, compare_summaries(summary, summary, ("before", "before")), NONE)
-    assert say(same.first.sentence) == "before takes as long an epoch as before: 10.0 ms against 10.0 ms."
+    assert say(same.first.sentence) == "before takes as long per epoch as before: 10.0 ms against 10.0 ms."
 
 
 def test_a_trace_without_a_gpu_has_a_page_of_what_there_is(tmp_path):
@@ -81,7 +81,7 @@ def test_what_must_be_known_first_is_counted_on_the_first_screen_and_told_below(
     warned = summary.model_copy(update={"warnings": ["half of it was not recorded"]})
     page = compose_pair(Traced("a", warned), Traced("b", summary), compare_summaries(warned, summary, ("a", "b")), NONE)
     (fact,) = (fact for fact in page.first.facts if fact.warns)
-    assert fact.text.startswith("1 thing, before")
+    assert fact.text.startswith("1 caveat to read before")
     (section,) = (section for section in page.sections if section.anchor == "to-know")
     assert (list(map(say, section.elements[0].lines)), section.folded) == (["a: half of it was not recorded."], False)
 

@@ -93,7 +93,7 @@ def test_traces_may_be_left_out_but_no_timed_run(tmp_path):
     assert kept.untraced == ["+ cache on the GPU"]
     write_record([tmp_path / "record"], CLAIMS, tmp_path / "smaller", ["fast"])
     assert read_results(tmp_path / "smaller").untraced == ["+ cache on the GPU", "MONAI fast script"]
-    with pytest.raises(RecordError, match=r"^nothing: no profiled run of it is there to be left out; profiled are: baseline, "):
+    with pytest.raises(RecordError, match=r"^nothing: has no profiled run to leave out; profiled are: baseline, "):
         write_record([results], CLAIMS, tmp_path / "other", ["nothing"])
     alone = write_example(tmp_path / "alone", replace(CPU_EXAMPLE, modes=("profiled",)))
     with pytest.raises(RecordError, match=r"^nothing is left to keep without these traces"):

@@ -199,7 +199,7 @@ def test_what_an_earlier_run_left_is_not_read(tmp_path):
     tree, linked = leave(tmp_path / "tree"), leave(tmp_path / "linked")
     for name, file in (("copied", "log.csv"), ("linked", "logs/log.csv")):
         (tmp_path / name).mkdir(exist_ok=True)
-        with pytest.raises(TrainingError, match="is as an earlier run left it; have the program write it in every run"):
+        with pytest.raises(TrainingError, match="is unchanged from an earlier run; have the program write it in every run"):
             observe(
                 tmp_path / name, "", {"source": "file", "file": file, "epoch_s": "took"}, tree=str(tree),
                 linked={"logs": str(linked)},

@@ -92,7 +92,7 @@ def test_every_run_of_a_variant_with_a_prepared_folder_is_warm_and_no_other_is(j
 
 def test_a_folder_that_takes_nothing_ends_the_experiment_in_one_line_before_any_run(job, tmp_path):
     (tmp_path / "prepared volumes").write_text("a file")
-    with pytest.raises(ConfigError, match=r"prepared_folder: .*prepared volumes: .*; name a folder of your own") as caught:
+    with pytest.raises(ConfigError, match=r"prepared_folder: .*prepared volumes: .*; name your own folder") as caught:
         run_experiment(job, conditions_of(job))
     assert "\n" not in str(caught.value)
     assert not list(job.folder.glob("runs/*"))

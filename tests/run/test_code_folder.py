@@ -68,7 +68,7 @@ def link_away(code):
 @pytest.mark.parametrize("spoil", [lambda code: code.chmod(0o777), open_library, link_away], ids=["open", "library", "link"])
 def test_code_that_others_could_write_is_refused_and_made_again_once_removed(folder, spoil):
     spoil(code_folder(folder))
-    with pytest.raises(ConfigError, match=r"compiled: others could write there; remove it: it is made again"):
+    with pytest.raises(ConfigError, match=r"compiled: other users could write there; remove it; it is created again"):
         code_folder(folder)
     (folder / "compiled").rename(folder / "removed")
     code_folder(folder)

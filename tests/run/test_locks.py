@@ -54,7 +54,7 @@ def test_a_second_experiment_in_a_folder_is_refused_and_touches_nothing(folder):
     with holding_folder(folder):
         (folder / "experiment.json").write_text("of the first")
         (folder.parent / "experiment.log").write_text("of the first")
-        with pytest.raises(BusyError, match=rf"experiment-1: is being filled by process {os.getpid()} on .*; wait") as caught:
+        with pytest.raises(BusyError, match=rf"experiment-1: is in use by process {os.getpid()} on .*; wait") as caught:
             experiment(folder)
     assert "\n" not in str(caught.value)
     assert (folder / "experiment.json").read_text() == (folder.parent / "experiment.log").read_text() == "of the first"
@@ -102,7 +102,7 @@ def test_an_experiment_on_other_devices_of_the_machine_is_seen(folder, tmp_path)
 def test_what_a_killed_experiment_held_is_free(folder, tmp_path, monkeypatch):
     with started([sys.executable, "-c", HOLDER, str(folder), *tree(tmp_path, 1)]) as holder:
         processes = await_tree(tmp_path, 1)
-        with pytest.raises(BusyError, match=f"is being filled by process {holder.pid} on "), holding_folder(folder):
+        with pytest.raises(BusyError, match=f"is in use by process {holder.pid} on "), holding_folder(folder):
             pass
         with pytest.raises(BusyError, match=f"process {holder.pid} of user"), holding_devices("cpu", 1):
             pass
@@ -125,5 +125,5 @@ def test_a_link_that_was_planted_as_a_lock_is_not_followed(folder):
 def test_where_sockets_have_files_a_users_experiments_share_one_lock(monkeypatch, tmp_path):
     monkeypatch.setattr(locks.sys, "platform", "darwin")
     monkeypatch.setattr(locks.tempfile, "tempdir", str(tmp_path))
-    with holding_devices("cpu", 1), pytest.raises(BusyError, match="is being filled by process"), holding_devices("cuda", 1):
+    with holding_devices("cpu", 1), pytest.raises(BusyError, match="is in use by process"), holding_devices("cuda", 1):
         pass

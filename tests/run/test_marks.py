@@ -52,7 +52,7 @@ def test_work_may_be_told_before_the_first_epoch(tmp_path):
     )
     found = read_marks(path)
     assert (found.flop, found.parameters, len(found.epochs)) == (1.5e13, 4808917, 1)
-    with pytest.raises(RecordError, match=r"line 1: 0\.5 is no number of parameters; have the program tell its own$"):
+    with pytest.raises(RecordError, match=r"line 1: 0\.5 is no number of parameters; correct what the program marks$"):
         read_marks(written(tmp_path, at(1.0, "parameters", value=0.5)))
 
 

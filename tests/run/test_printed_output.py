@@ -47,7 +47,7 @@ def test_a_line_without_an_end_takes_bounded_memory_and_is_read_to_its_limit(tmp
 def test_a_pattern_that_matches_millions_of_lines_is_refused(monkeypatch):
     monkeypatch.setattr("speedproof.run.printed_output._MOST_MEMORY", 1000)
     clock = LineClock(["."])
-    with pytest.raises(RecordError, match="matches more than 4 of the printed lines; have it match one line an epoch"):
+    with pytest.raises(RecordError, match="matches more than 4 of the printed lines; have it match one line per epoch"):
         clock.take(b"x\n" * 5, 0.0)  # 201 bytes each
 
 

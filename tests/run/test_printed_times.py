@@ -77,7 +77,7 @@ def test_commas_that_separate_thousands_are_read(text, pattern, value):
         ("1,234.5 tok/s", r"([\d.]+) tok/s", "rate: '234.5' is a part of 1,234.5; have the pattern's group match all of it"),
         ("tok/s: 1,234.5", r"tok/s: ([\d.]+)", "rate: '1' is a part of 1,234.5"),
         ("1,234 tok/s", r"(\d+) tok/s", "rate: '234' is a part of 1,234"),
-        ("1,234 tok/s", r"(\S+) tok/s", "rate: the comma of 1,234 may separate thousands or decimals; print none"),
+        ("1,234 tok/s", r"(\S+) tok/s", "rate: the comma of 1,234 may separate thousands or decimals; print no comma"),
     ],
 )
 def test_a_part_of_a_number_is_none(text, pattern, said):
@@ -219,7 +219,7 @@ def test_times_that_grow_by_what_passes_between_their_lines_are_since_the_start(
     with pytest.raises(RecordError) as caught:
         check_observed_growth(arriving(texts, [20.101, 20.213, 20.302, 20.411], unit))
     assert str(caught.value).replace(NO_BREAK, " ") == (
-        "epoch_s: the times grow to 0.410 s, each by what passed since the one before; are these times since the start? "
+        "epoch_s: the times grow to 0.410 s, each by the time since the previous one; are these times since the start? "
         f"add {options}"
     )
 

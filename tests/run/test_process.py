@@ -56,7 +56,7 @@ def test_a_rank_that_says_nothing_was_probably_killed(tmp_path):
     write_json(tmp_path / "run.json", run)
     end_rank(tmp_path, 0, 20.0)
     (tmp_path / "rank1").mkdir()
-    with pytest.raises(TrainingError, match="rank 1 ended without a word, probably killed"):
+    with pytest.raises(TrainingError, match="rank 1 ended without a message, probably killed"):
         run_process(FAILING, tmp_path)
 
 

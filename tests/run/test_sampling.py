@@ -50,8 +50,8 @@ def test_the_record_says_that_nothing_was_sampled(tmp_path):
     assert read_run(folder).warnings == []
     with sampling_gpus([folder], 100, {"CUDA_VISIBLE_DEVICES": ""}) as monitors:
         pass
-    assert note_problems(folder, monitors).warnings == ["NVML sees no GPU: there are no samples of it"]
-    assert read_run(folder).warnings == ["NVML sees no GPU: there are no samples of it"]
+    assert note_problems(folder, monitors).warnings == ["NVML sees no GPU: it is not sampled"]
+    assert read_run(folder).warnings == ["NVML sees no GPU: it is not sampled"]
 
 
 def test_a_gpu_of_a_variants_own_choice_is_sampled(tmp_path):
@@ -64,7 +64,7 @@ def test_who_else_was_on_the_gpu_or_the_machine_stands_in_the_runs_record(tmp_pa
     write_example(tmp_path)
     folder = next((tmp_path / "experiments").glob("*/runs/*"))
     run = note_problems(folder, [], ["process 12 (python3)"], beside=True)
-    assert run.warnings[-2:] == ["others were on the GPU when it began: process 12 (python3)", NOT_ALONE]
+    assert run.warnings[-2:] == ["other processes were on the GPU when it began: process 12 (python3)", NOT_ALONE]
     assert read_run(folder).warnings == run.warnings
 
 

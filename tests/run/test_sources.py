@@ -81,14 +81,14 @@ def test_however_output_is_cut_its_lines_are_the_same(chunks):
 @pytest.mark.parametrize(
     ("said", "patterns", "why"),
     [
-        (["nothing"], {"epoch_s": r"is: (\S+)"}, "nothing that the program printed matches"),
+        (["nothing"], {"epoch_s": r"is: (\S+)"}, "no printed line matches"),
         (["is: soon"], {"epoch_s": r"is: (\S+)"}, "'soon' is no number"),
         (["is: nan"], {"epoch_s": r"is: (\S+)"}, "is not finite"),
         (["is: -1"], {"epoch_s": r"is: (\S+)"}, "an epoch of -1 s"),
         (["is: 0.01", "is: 0.00"], {"epoch_s": r"is: (\S+)"}, "an epoch of 0 s; have the program write more digits"),
         (["is: 1e308"], {"epoch_s": r"is: (\S+)"}, "an epoch of 1e+308 s"),
         (["is: 1_5"], {"epoch_s": r"is: (\S+)"}, "'1_5' is no number"),
-        (["is: 1"], {"epoch_s": r"is: (\S+)", "quality": r"acc (\S+)"}, "quality: nothing that the program printed matches"),
+        (["is: 1"], {"epoch_s": r"is: (\S+)", "quality": r"acc (\S+)"}, "quality: no printed line matches"),
         (["epoch 1"], {"epoch": "epoch"}, "1 of the printed lines match"),
     ],
 )

@@ -234,8 +234,8 @@ def test_an_experiment_ends_when_its_variants_are_decided(tmp_path, monkeypatch)
     write_record([machine.results], CLAIMS, tmp_path / "record")
     report = (tmp_path / "record/report.md").read_text()
     assert (
-        "experiment-1 was to go on until all compared variants are decided: 4 of at most 24 timed rounds ran; then they were."
-        in report
+        "experiment-1 was to run until all compared variants are decided: 4 of at most 24 timed rounds ran; then all "
+        "were decided." in report
     )
 
 
@@ -243,7 +243,7 @@ def test_who_asks_for_more_goes_on_with_the_rounds_that_there_are(tmp_path, monk
     machine = Machine(tmp_path, monkeypatch, speedup=1.3)
     machine.experiment(rounds=4)
     write_json(machine.results / "config.json", config_with(profiled=0, claimed=1.29))
-    with pytest.raises(RecordError, match="what `measurement` goes on for"):
+    with pytest.raises(RecordError, match="the limits of `measurement`"):
         check_current(machine.results)
     # 1.3 within 1 % is above 1.29 after more than four rounds.
     experiment = machine.experiment(claimed=1.29)
@@ -334,7 +334,10 @@ def test_an_experiment_ends_at_its_longest_and_says_what_it_knows(tmp_path, monk
     assert ratio.needed.pairs in CRITICAL
     assert comparison.stopped[0].reason == "longest"
     (said,) = describe_stopping(comparison)
-    assert "6 of at most 6 timed rounds ran; not all were, and no more were planned." in said and "saved" not in said
+    assert (
+        "6 of at most 6 timed rounds ran; not all were decided, and no more rounds were planned." in said
+        and "saved" not in said
+    )
 
 
 def test_a_budget_ends_an_experiment_that_no_further_look_would_follow(tmp_path, monkeypatch):

@@ -93,7 +93,7 @@ def test_a_profiled_claim_is_compared_with_the_documented_mode_where_it_ran(tmp_
     result = judge(tmp_path, shipped, "profiling_training_epoch_fast", example)
     assert result.measured == pytest.approx(1.08 * 1.3)
     assert result.verdict == "not comparable"
-    assert "training epoch on NVIDIA H200: not to be compared with one V100 of a DGX-2" in result.reason
+    assert "training epoch on NVIDIA H200: not comparable with one V100 of a DGX-2" in result.reason
     assert "documented mode" in result.reason
     assert not any("NVTX" in condition for condition in result.conditions)
 
@@ -116,7 +116,7 @@ def test_a_total_of_other_epochs_is_not_compared_and_an_epoch_is(tmp_path, shipp
     claims = shipped.model_copy(update={"sources": {"longer": source}, "claims": [claim]})
     result = judge(tmp_path, claims, "of_all")
     assert (result.verdict != "not comparable") == compared
-    assert ("of 6 epochs: not to be compared with those of 30" in result.reason) != compared
+    assert ("of 6 epochs: not comparable with that of 30" in result.reason) != compared
 
 
 def test_without_any_profiled_run_the_timed_ones_are_used_and_said_so(tmp_path, shipped):
@@ -268,7 +268,7 @@ def test_less_than_what_a_source_calls_possible_does_not_contradict_it(tmp_path,
     file = with_one(shipped, "training_epoch_s", "baseline", "fast", comparator="up to", value=value)
     result = judge(tmp_path, file, "example", Example(modes=("timed",)))
     assert (result.verdict, result.documented) == (verdict, f"up to {value}×")
-    assert ("possible, which less does not contradict" in result.reason) == (verdict == "inconclusive")
+    assert ("so a lower value does not contradict it" in result.reason) == (verdict == "inconclusive")
     assert result.needed is None
 
 

@@ -305,7 +305,7 @@ def test_work_outside_of_the_reports_of_rates_is_named():
     (found,) = examine(RATED, RATED | {"reported_s": 1 / 200, "observed_s": 0.1, "start_up_s": 1.6}, "samples_per_s")
     assert (found.kind, found.variant) == ("outside", "b")
     assert found.values == pytest.approx({"interval_gain_s": 0.5, "before_reports_s": 0.5, "process": 2.3 / 2.3}, rel=0.02)
-    assert "from its first report to its last B takes 0.50" in describe_objection(found, {"b": "B"})
+    assert "from its first to its last report, B takes 0.50" in describe_objection(found, {"b": "B"})
     # What the slower one starts longer is no gain of the other.
     assert examine(RATED | {"start_up_s": 1.6}, RATED | {"reported_s": 1 / 200, "observed_s": 0.1}, "samples_per_s") == []
 
@@ -370,7 +370,7 @@ def test_a_claim_of_a_rate_has_to_hold_by_our_clock():
     (found,) = examine(quick, slow, "samples_per_s", claim=">= 1.9")
     assert (found.kind, found.variant) == ("claimed ratio", "a")
     assert describe_objection(found, {"a": "A"}).replace("\N{NO-BREAK SPACE}", " ") == (
-        "A is 2.00× as fast by its reports, but our clock saw 1.60×: that leaves 1.60×, and 1.90× is claimed"
+        "A is 2.00× as fast by its reports, but our clock saw 1.60×: that leaves 1.60×; the claim is 1.90×"
     )
     assert examine(quick, slow, "samples_per_s", claim=">= 1.5") == []
 

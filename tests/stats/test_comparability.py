@@ -70,7 +70,7 @@ def test_a_variant_that_trains_on_fewer_samples_is_not_compared(tmp_path, halved
         cells[column] = str(float(cells[column]) / 2)
     path.write_text("".join(f"{','.join(cells)}\n" for cells in rows))
     rows = compare_experiments(vouch_again(tmp_path), CLAIMS).incomparable
-    assert [row.differences for row in rows] == [[f"training samples an epoch: 128 against {said}"]]
+    assert [row.differences for row in rows] == [[f"training samples per epoch: 128 against {said}"]]
 
 
 def test_a_gpu_against_a_processor_differs_in_all_that_a_gpu_has():

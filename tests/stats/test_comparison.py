@@ -76,7 +76,7 @@ def test_three_hosts_speak_for_their_model_of_gpu_by_their_means_alone(tmp_path)
     logs = [math.log(1.48 / 1.08 * (1 + number / 100)) + math.log(1.01 / 0.99) / 2 for number in (1, 2, 3)]
     interval = stats.ttest_1samp(logs, 0).confidence_interval(0.95)
     assert (math.log(ratio.low), math.log(ratio.high)) == pytest.approx(tuple(interval), abs=1e-6)
-    assert any("told apart by their GPUs alone" in warning for warning in comparison.warnings)
+    assert any("identified by their GPUs only" in warning for warning in comparison.warnings)
     assert describe_speedups(comparison)[0].count("on NVIDIA H200 (3 machines)") == 1
 
 

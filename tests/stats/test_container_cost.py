@@ -70,7 +70,7 @@ def test_the_report_says_what_the_container_costs_and_which_experiment_ran_in_it
 
 @pytest.mark.parametrize(
     ("experiments", "opening"),
-    [(2, "No verdict yet: "), (4, "No verdict yet: "), (8, "No difference that matters: ")],
+    [(2, "No verdict yet: "), (4, "No verdict yet: "), (8, "Equivalent: ")],
 )
 def test_a_report_that_compares_nothing_else_answers_by_the_container(tmp_path, experiments, opening):
     results = write_example(tmp_path, Example(experiments=experiments, rounds=1, modes=("timed",)))

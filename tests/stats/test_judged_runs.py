@@ -36,7 +36,7 @@ QUICK, SLOW = [0.1, 0.11, 0.1, 0.11], [0.7, 0.71, 0.7, 0.71]
 
 
 def test_a_quality_command_that_takes_what_the_runs_save_makes_the_outcome_inconclusive():
-    said = "the quality command takes at least 0.700 s for B and 0.100 s for the other, but a run of B saves 1.00 s"
+    said = "the quality command takes at least 0.700 s for B and 0.100 s for the other, but B saves 1.00 s per run"
     examined = examine(runs(2.0, QUICK), runs(1.0, SLOW))
     assert say(examined) == [("works when judged", True, said)]
     assert say(examine(runs(2.0, QUICK), runs(1.0, SLOW), metric="training_epoch_s")) == [("works when judged", True, said)]

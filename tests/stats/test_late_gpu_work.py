@@ -47,8 +47,8 @@ def test_work_that_goes_on_after_epochs_contests_what_it_explains(tmp_path, base
 def test_it_is_said_of_whom_and_how_much(tmp_path):
     (one,) = compare(tmp_path, {"baseline": [0.0] * 4, "fast": [0.3] * 4}).objections
     assert describe_objection(one, {"fast": "B"}).replace("\u00a0", " ") == (
-        "when B says that an epoch is done, the GPU still works for 0.300 s on it (the other's: 0 s); synchronize before you "
-        "read the clock"
+        "when B reports the end of an epoch, the GPU works on it for another 0.300 s (the other's: 0 s); synchronize before "
+        "you read the clock"
     )
 
 

@@ -49,15 +49,15 @@ def test_a_quiet_machine_and_one_of_which_nothing_is_known_are_no_objection(tmp_
     ("seen", "kind", "said"),
     [
         # 8 s of the 2 × 10 s of each run.
-        ({"others_cpu_s": 8.0}, "busy machine", "other programs took 0.8 of 2 cores during the runs"),
-        ({"stolen_s": 1.0}, "stolen time", "the hypervisor took 0.1 of 2 cores away during the runs"),
+        ({"others_cpu_s": 8.0}, "busy machine", "other programs used 0.8 of 2 cores during the runs"),
+        ({"stolen_s": 1.0}, "stolen time", "the hypervisor took away 0.1 of 2 cores during the runs"),
         # 12 runs.
-        ({"quota_throttled_s": 0.5}, "cpu quota", "a CPU quota held the runs back for 6.00 s of core time in 2.00 min"),
-        ({"thermal_events": 1}, "heat", "heat held the processor's clock down 12 times during the runs"),
+        ({"quota_throttled_s": 0.5}, "cpu quota", "a CPU quota throttled the runs for 6.00 s of core time in 2.00 min"),
+        ({"thermal_events": 1}, "heat", "heat throttled the processor 12 times during the runs"),
         (
             {"gpu_processes": ["process 7 (a)", "process 8 (b)", "process 9 (c)", "process 10 (d)"]},
             "shared gpu",
-            "others were on the GPU: process 7 (a), process 8 (b), process 9 (c) and 1 more",
+            "other processes used the GPU: process 7 (a), process 8 (b), process 9 (c) and 1 more",
         ),
     ],
 )

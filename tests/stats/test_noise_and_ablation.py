@@ -116,7 +116,7 @@ def test_one_pair_does_not_tell_whether_the_steps_multiply(tmp_path):
     assert (whole.pairs, whole.low, whole.multiplies) == (1, None, None)
     assert describe_ablation(comparison)[0].replace("\N{NO-BREAK SPACE}", " ") == (
         "Training epoch, MONAI baseline script / the last stage, in the ablation's own experiments: 1.37× (1 pair of runs; a "
-        "verdict needs 4); the stages multiply to 1.37×. Without an interval, whether that is the whole is not known."
+        "verdict needs 4); the stages multiply to 1.37×. Without an interval, it is unknown whether that equals the whole."
     )
 
 
@@ -152,9 +152,7 @@ def test_the_first_experiments_rule_of_quality_judges_the_ablation_too(tmp_path)
     )
     write_example(tmp_path, Example(modes=("timed",), experiments=1, rounds=4, dice_per_epoch=dice))
     comparison = compare_experiments(tmp_path, CLAIMS)
-    assert any(
-        "committed to another rule of quality than experiment-1, whose rule is used" in text for text in comparison.warnings
-    )
+    assert any("has another quality rule than experiment-1, whose rule is used" in text for text in comparison.warnings)
     assert comparison.ablation[1].withheld == "Dice 0.907 against 0.938, lower by more than the margin of 0.010"
 
 

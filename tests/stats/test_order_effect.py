@@ -41,7 +41,7 @@ def test_a_candidate_that_is_faster_only_after_the_reference_is_contested():
     assert (found.kind, found.variant, found.blocks) == ("order", "b", True)
     assert found.values == pytest.approx({"after_own": 1.0, "after_other": 1.1}, abs=0.01)
     said = describe_objection(found, {"a": "A", "b": "B"}).replace("\N{NO-BREAK SPACE}", " ")
-    assert said.startswith("B is faster only after the other: 1.1")
+    assert said.startswith("B is faster only after a run of the other: 1.1")
 
 
 def test_so_is_a_reference_that_is_slower_only_after_the_candidate():

@@ -116,7 +116,7 @@ def test_of_one_pair_nothing_is_withheld_but_a_lower_dice_reproduces_nothing(tmp
     claim = next(claim for claim in comparison.claims if claim.id == "profiling_training_epoch_ratio")
     assert claim.verdict == "inconclusive"
     assert claim.reason == (
-        "1 pair, timed mode, one machine; a verdict needs 4 pairs; Dice 0.900 against 0.930, of 1 seed; a verdict on quality "
+        "1 pair, timed mode, one machine; a verdict needs 4 pairs; Dice 0.900 against 0.930 over 1 seed; a verdict on quality "
         "needs 4"
     )
 
@@ -162,7 +162,7 @@ PERPLEXITY = Quality(name="perplexity", title="perplexity", better="lower", marg
         (20.5, 20.0, "no worse", "perplexity 20.50 against 20.00, not higher by more than the margin of 0.50"),
         (20.6, 20.0, "worse", "perplexity 20.60 against 20.00, higher by more than the margin of 0.50"),
         (10.0, 20.0, "no worse", "perplexity 10.00 against 20.00, not higher by more than the margin of 0.50"),
-        (90.0, 40.0, "not judged", "the slower variant's perplexity is 40.00, not below 40.00: too short a training"),
+        (90.0, 40.0, "not judged", "the slower variant's perplexity is 40.00; quality is judged only below 40.00"),
         (90.0, 39.0, "worse", "perplexity 90.00 against 39.00, higher by more than the margin of 0.50"),
     ],
 )
@@ -179,7 +179,7 @@ def test_of_a_quality_and_its_negative_the_same_is_said(faster, slower, margin, 
 
 
 def test_without_a_margin_nothing_is_judged_and_without_a_limit_everything():
-    assert judge_quality(0.1, 0.9, Quality()) == ("not judged", "no margin of quality was declared")
+    assert judge_quality(0.1, 0.9, Quality()) == ("not judged", "no quality margin was declared")
     assert judge_quality(0.1, 0.3, Quality(margin=0.01))[0] == "worse"
 
 
@@ -222,7 +222,7 @@ def test_a_quality_of_another_name_and_direction_is_measured_judged_and_said_thr
     compose_figures(results)
     write_report(results, results / "report.md")
     text = (results / "report.md").read_text(encoding="utf-8")
-    assert "<b>Way to a voxel error</b>" in text
+    assert "<b>Time to a voxel error</b>" in text
     assert "| voxel error | Variant | Runs that reached it |" in text
     assert "Best voxel error" in text
     assert not re.search(r"\bDice\b", text.split("## Documented against measured")[0].split("How the variants differ")[0])
@@ -245,18 +245,34 @@ def test_fewer_than_four_seeds_are_no_outcome_however_well_they_agree():
     found = compare_qualities(of_seeds(0.95, 0.94, 0.96), of_seeds(0.95, 0.94, 0.96))
     assert quality.judge_quality(found, RULE) == (
         "not established",
-        "Dice 0.950 against 0.950, of 3 seeds; a verdict on quality needs 4",
+        "Dice 0.950 against 0.950 over 3 seeds; a verdict on quality needs 4",
     )
 
 
 @pytest.mark.parametrize(
     ("faster", "slower", "said"),
     [
-        ((0.95, 0.95, 0.95, 0.95), (0.95, 0.95, 0.95, 0.95), "Dice 0.950 against 0.950: every run reports 0.950; the seed"),
-        ((0.95, 0.95, 0.95, 0.95), (0.99, 0.99, 0.99, 0.99), "0.950 against 0.990: every run reports 0.950 or 0.990; the seed"),
+        (
+            (0.95, 0.95, 0.95, 0.95),
+            (0.95, 0.95, 0.95, 0.95),
+            "Dice 0.950 against 0.950: every run reports 0.950; the program ignores its seed",
+        ),
+        (
+            (0.95, 0.95, 0.95, 0.95),
+            (0.99, 0.99, 0.99, 0.99),
+            "0.950 against 0.990: every run reports 0.950 or 0.990; the program ignores its seed",
+        ),
         # One value says nothing of its noise: Welch's interval would take it for none.
-        ((0.95, 0.95, 0.95, 0.95), (0.91, 0.92, 0.93, 0.92), ": every run of one variant reports 0.950; the seed"),
-        ((0.90, 0.91, 0.90, 0.90), (0.99, 0.99, 0.99, 0.99), ": every run of one variant reports 0.990; the seed"),
+        (
+            (0.95, 0.95, 0.95, 0.95),
+            (0.91, 0.92, 0.93, 0.92),
+            ": every run of one variant reports 0.950; the program ignores its seed",
+        ),
+        (
+            (0.90, 0.91, 0.90, 0.90),
+            (0.99, 0.99, 0.99, 0.99),
+            ": every run of one variant reports 0.990; the program ignores its seed",
+        ),
     ],
 )
 def test_values_that_are_identical_over_all_seeds_are_shown_as_what_they_are(faster, slower, said):
@@ -302,7 +318,7 @@ def test_machines_that_ran_the_same_seeds_are_no_more_certain_than_these_seeds()
 def test_two_machines_are_not_pooled_and_equal_seeds_on_three_are_as_many_as_they_are():
     one, other = (of_seeds(0.91, 0.93), of_seeds(0.93, 0.94)), ([(2, 0.95), (3, 0.92)], [(2, 0.93), (3, 0.94)])
     outcome, reason = quality.judge_quality(pool_qualities([one, other]), RULE)
-    assert (outcome, reason.endswith("of fewer than 3 machines, which are not pooled")) == ("not established", True), reason
+    assert (outcome, reason.endswith("from fewer than 3 machines, which are not pooled")) == ("not established", True), reason
     again = quality.judge_quality(pool_qualities([one, one, one]), RULE)
     assert again[1].endswith("of 2 seeds; a verdict on quality needs 4")
     assert pool_qualities([one, ([(2, None)], [(2, 0.9)])]) is None
@@ -329,7 +345,7 @@ def test_a_variant_that_diverged_is_not_shown_to_be_no_worse(tmp_path):
     comparison = compare(tmp_path, GOOD[1], outcome="not_a_number", modes=("timed",))
     check = find_ratio(comparison).quality
     assert check.outcome == "not established"
-    assert check.reason.endswith(", of the runs that did not diverge, as 1 run of MONAI fast script did")
+    assert check.reason.endswith(" in the runs that did not diverge; 1 run of MONAI fast script diverged")
     target = min(RULE.targets)  # which each run passed, that one too before it diverged
     reached = {row.variant: (row.reached, row.runs) for row in comparison.reached if row.target == target}
     assert reached == {"baseline": (6, 6), "fast": (5, 6)}

@@ -89,13 +89,13 @@ def test_the_report_prints_the_efficiency_with_its_interval_and_no_ratio_to_a_di
     text = (results / "report.md").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
     first = next(line for line in text.splitlines() if line.startswith("**"))
     assert first.startswith(
-        "**Inconclusive: each of 2 GPUs of Two GPUs gets 0.987× as much done as one of MONAI baseline script on this machine.**"
+        "**Inconclusive: each of 2 GPUs of Two GPUs has 0.987× the throughput of one of MONAI baseline script on this machine.**"
     )
     assert (
-        "Weak scaling, MONAI baseline script on 1 to Two GPUs on 2 (the same work a GPU): each gets 0.987× as much done (95 % "
+        "Weak scaling, MONAI baseline script on 1 to Two GPUs on 2 (the same work per GPU): each has 0.987× the throughput "
         in text
     )
     # With other work in their epochs the variants have no ratio that could be withheld.
     assert "(0.49): the ratio MONAI baseline script / Two GPUs" not in text
-    assert "How far a variant differs from itself was not measured" in text and "| Metric | Variants | Ratio |" not in text
+    assert "The noise floor was not measured" in text and "| Metric | Variants | Ratio |" not in text
     assert "| MONAI baseline script | Two GPUs | 1 → 2 | weak | 0.987× |" in text

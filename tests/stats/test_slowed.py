@@ -15,7 +15,7 @@ def without(process_s, epoch_s=None, own=False):
 
 def test_a_reference_that_is_fast_without_what_another_command_left_is_inconclusive():
     reference, candidate = runs([1.9] * 4, process_s=1.9, **without(0.9)), runs([0.9] * 4, process_s=0.9)
-    said = "A takes 1.90 s with ~/.config/x, which appeared while another command ran, and 0.900 s without; delete that first, "
+    said = "A takes 1.90 s with ~/.config/x, which appeared while another command ran, and 0.900 s without; delete it, "
     assert say(check_slowed(examine(reference, candidate))) == [("slowed", True, f"{said}then prove again with --isolate")]
 
 
@@ -53,14 +53,14 @@ def test_what_it_never_ran_without_is_a_condition_of_a_slower_reference():
     assert objection == (
         "may be slowed",
         False,
-        "A was only run with ~/.bashrc as it was after another command ran; --isolate drops such changes",
+        "A only ran with ~/.bashrc as another command left it; --isolate discards such changes",
     )
     assert check_slowed(examine(reference, runs([2.5] * 4, process_s=2.5))) == []
 
 
 def test_a_command_that_is_fast_only_with_what_another_left_is_inconclusive():
     reference, candidate = runs([1.9] * 4, process_s=1.9), runs([0.9] * 4, process_s=0.9, **without(1.9))
-    said = "B takes 0.900 s with ~/.config/x, which appeared during earlier runs, and 1.90 s without; delete that first, "
+    said = "B takes 0.900 s with ~/.config/x, which appeared during earlier runs, and 1.90 s without; delete it, "
     assert say(check_slowed(examine(reference, candidate))) == [("helped", True, f"{said}then prove again with --isolate")]
     ((kind, _, _),) = say(check_slowed(examine(candidate, reference)))  # so is a reference
     assert kind == "helped"

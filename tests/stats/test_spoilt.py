@@ -8,7 +8,7 @@ SPOILT = ["cache/index", "cache/b.log"]
 
 def test_a_slower_variant_that_never_ran_with_a_file_as_it_was_is_inconclusive():
     reference, candidate = runs([1.9] * 4, process_s=1.9, spoilt=SPOILT[:1]), runs([0.9] * 4, process_s=0.9)
-    said = "A may be slow because cache/index vanished or changed while another command ran; restore that first, then prove "
+    said = "A may be slow because cache/index vanished or changed while another command ran; restore it, then prove "
     assert say(check_spoilt(examine(reference, candidate))) == [("spoilt", True, f"{said}again with --isolate")]
     ((_, _, said),) = say(check_spoilt(examine(candidate, reference)))  # so is a candidate
     assert said.startswith("B may be slow")

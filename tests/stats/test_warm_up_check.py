@@ -139,12 +139,12 @@ def test_a_program_that_does_less_when_it_is_watched_is_named():
         (
             "watched run",
             False,
-            "no sign that A behaves differently when it is watched: it ran 1.00 s, its blind runs predict 0.545–1.83 s",
+            "no sign that A behaves differently when watched: it took 1.00 s, and its blind runs predict 0.545–1.83 s",
         ),
         (
             "watched run differs",
             False,
-            "B behaves differently when it is watched: it ran 0.300 s, where its blind runs predict 0.455–0.550 s",
+            "B behaves differently when watched: it took 0.300 s, but its blind runs predict 0.455–0.550 s",
         ),
     ]
 

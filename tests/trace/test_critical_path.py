@@ -1,4 +1,4 @@
-"""The critical path's classes, and how launches are queued: each number worked out by hand, in microseconds."""
+"""Critical path's classes, and how launches are queued: each number worked out by hand, in microseconds."""
 
 import pytest
 

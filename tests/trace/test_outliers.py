@@ -1,4 +1,4 @@
-"""The longest gaps and the slowest iterations, with the times that the profiler's own window shows."""
+"""Longest gaps and the slowest iterations, with the times that the profiler's own window shows."""
 
 import pandas as pd
 import pytest

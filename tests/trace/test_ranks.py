@@ -75,7 +75,7 @@ def test_the_slowest_rank_is_waited_for_in_every_step(tmp_path):
     assert describe_ranks("Two", summary).replace("\N{NO-BREAK SPACE}", " ") == (
         "Two: rank 0 loses 20.0 µs an epoch (10 %) to imbalance, 20.0 µs of it in training, where most waiting is "
         "for rank 1. "
-        "Communication, waiting inside it included, is exposed for 30.0 µs of 30.0 µs an epoch on rank 0."
+        "Communication, waiting inside it included, is exposed for 30.0 µs of 30.0 µs per epoch; 0."
     )
 
 

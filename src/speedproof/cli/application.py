@@ -28,12 +28,12 @@ OLD_COMMANDS = {
 
 
 class RenamedCommandsGroup(TyperGroup):
-    """A group that knows what its commands were called before."""
+    """A group that knows the former names of its commands."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that the words name."""
         if new := OLD_COMMANDS.get(args[0]):
-            say(f"`speedproof {args[0]}` is called `speedproof {new}` now", err=True)
+            say(f"`speedproof {args[0]}` is now called `speedproof {new}`", err=True)
             args = [*new.split(), *args[1:]]
         return super().resolve_command(ctx, args)
 

@@ -42,9 +42,9 @@ def start_log(path: Path | None) -> None:
     log.propagate = False
 
 
-# What `prove` ends with where there is no verdict: 1 and 2 are verdicts.
+# The exit status of `prove` without a verdict: 1 and 2 are verdicts.
 NO_VERDICT = 3
-# In a proof's folder: the traceback of an error that nobody foresaw.
+# In a proof's folder: the traceback of an unexpected error.
 ERROR_FILE = "error.txt"
 
 
@@ -97,7 +97,7 @@ def explaining_errors(folder: Path | None = None) -> Iterator[None]:
         raise
     except UnicodeError as error:
         named = error.object if isinstance(error, UnicodeEncodeError) else ""
-        raise _without_verdict(ConfigError(f"{named!r:.80}: no name or word that UTF-8 has; rename or rewrite it")) from None
+        raise _without_verdict(ConfigError(f"{named!r:.80}: not valid UTF-8; rename or rewrite it")) from None
     except Exception as error:
         text = f"unexpected {type(error).__name__}: {error}"[:300]
         raise _without_verdict(
@@ -106,7 +106,7 @@ def explaining_errors(folder: Path | None = None) -> Iterator[None]:
 
 
 def _keep_traceback(error: Exception, folder: Path | None) -> str:
-    """Return where an error's traceback was left, else the place in the code that raised it."""
+    """Return the file that keeps an error's traceback, else the line of code that raised it."""
     if folder and folder.is_dir():
         with suppress(OSError):
             (folder / ERROR_FILE).write_text("".join(traceback.format_exception(error)), encoding="utf-8")
@@ -117,15 +117,15 @@ def _keep_traceback(error: Exception, folder: Path | None) -> str:
 
 @contextmanager
 def ending_as_proof(folder: Path | None = None, tell: Callable[[SpeedproofError], None] = print_nothing) -> Iterator[None]:
-    """Let whatever goes wrong end in one line with the status of no verdict, after `tell` received it.
+    """End on any error with one line and the status of no verdict, after `tell` received it.
 
-    The traceback of an error that nobody foresaw is left in `folder`, if that is there.
+    The traceback of an unexpected error is written to `folder`, if that exists.
     """
     try:
         try:
             with explaining_errors(folder):
                 yield
-                sys.stdout.flush()  # what nobody reads, or has no room, is no verdict either
+                sys.stdout.flush()  # output that cannot be written is not a verdict
         except BrokenPipeError:
             raise
         except (SpeedproofError, OSError) as error:
@@ -187,13 +187,13 @@ def _drop_output() -> None:
 
 
 def _refuse_empty_words(words: list[str]) -> None:
-    """Refuse a value of nothing, as of a variable that is not set: for a path it would be the working folder."""
+    """Reject an empty value, for example of an unset variable: as a path it would be the working folder."""
     own = take_own_words(words)
     for before, word in zip(["", *own], own, strict=False):
         if word == "" or re.fullmatch(r"--[\w-]+=", word):
             option = word.rstrip("=") or before
             raise ConfigError(
-                f"{option or 'command line'}: an empty value; is a variable not set? Write the value, or leave it out"
+                f"{option or 'command line'}: empty value; is a shell variable unset? Write the value, or leave it out"
             )
 
 
@@ -204,14 +204,14 @@ def _replace_closed_streams() -> None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
 
 
-_INTERRUPTED = 130  # as typer ends on Ctrl-C
+_INTERRUPTED = 130  # typer's exit status on Ctrl-C
 
 
 def _end(error: SpeedproofError) -> NoReturn:
-    """Say what went wrong, in the log too where there is one, and end."""
+    """Print an error, also to the log if there is one, and exit."""
     with suppress(OSError):  # its terminal may be gone
         sys.stderr.write(f"speedproof: {error}\n")
     files = [handler for handler in log.handlers if isinstance(handler, logging.FileHandler)]
-    log.handlers = [logging.NullHandler(), *files]  # with none at all, logging would say it again
+    log.handlers = [logging.NullHandler(), *files]  # with none at all, logging would print it again
     log.error("%s", error)
     sys.exit(error.exit_code)

@@ -53,4 +53,4 @@ def check(config: ConfigFiles) -> None:
     """Check a configuration; name each mistake and its key."""
     from speedproof.config.load import load_config
 
-    say(f"sound: measures {', '.join(load_config(*config).measurement.variants)}")
+    say(f"valid: measures {', '.join(load_config(*config).measurement.variants)}")

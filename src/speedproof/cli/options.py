@@ -19,12 +19,12 @@ FoundResults = Annotated[
     typer.Option("--from", help="Results folder, record or proof. Default: the newest results"),
 ]
 
-USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]  # click's, of which typer may bring a copy of its own
+USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]  # click's, of which typer may bring its own copy
 _OLD_NAMES = {**dict.fromkeys(("--results", "--folder", "--records"), "--from"), "--block": "--experiment"}
 
 
 def name_command(name: str | None, group: Any) -> str:
-    """Return what people type behind `speedproof` for a command; `group` is the context of the group that holds it."""
+    """Return what people type after `speedproof` for a command; `group` is the context of its group."""
     words = [name or ""]
     while group is not None and group.parent is not None:
         words.insert(0, group.info_name)
@@ -33,7 +33,7 @@ def name_command(name: str | None, group: Any) -> str:
 
 
 class HelpfulCommand(TyperCommand):
-    """A command that knows what its options were called before, and that results are named by `--from`."""
+    """A command that knows the former names of its options, and that results need `--from`."""
 
     def make_context(self, *words: Any, **more: Any) -> Any:
         """Read the command line."""
@@ -43,19 +43,19 @@ class HelpfulCommand(TyperCommand):
             old = str(getattr(error, "option_name", "")).partition("=")[0]
             new = _OLD_NAMES.get(old)
             if new in {name for parameter in self.params for name in parameter.opts}:
-                error.message = f"{old} is called {new} now; write {new}"  # type: ignore[attr-defined]
+                error.message = f"{old} is now called {new}; write {new}"  # type: ignore[attr-defined]
                 error.possibilities = None  # type: ignore[attr-defined]
             raise
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the options; refuse a word too many, which is often a folder without its `--from`."""
+        """Read the options; reject an extra word, which is often a folder without its `--from`."""
         ctx.allow_extra_args = True
         extra = super().parse_args(ctx, args)
         if extra and any("--from" in parameter.opts for parameter in self.params):
             line = f"speedproof {name_command(ctx.info_name, ctx.parent)} --from {quote(extra[0])}"
-            ctx.fail(f"{extra[0]}: results are named by an option; write `{line}`")
+            ctx.fail(f"{extra[0]}: results need an option; write `{line}`")
         if extra:
-            ctx.fail(f"{extra[0]}: one word too many; if it belongs to the word before, quote both together")
+            ctx.fail(f"{extra[0]}: unexpected word; if it belongs to the previous one, quote both together")
         return extra
 
 
@@ -74,7 +74,9 @@ def one_of(value: str, option: str, choices: tuple[str, ...]) -> Any:
     return value
 
 
-_ALIKE = 0.7  # of two names' letters, so that one may be meant by the other: --rouns is --rounds, --colour is not --source
+_ALIKE = (
+    0.7  # share of two names' letters that makes one a likely typo of the other: --rouns of --rounds, not --colour of --source
+)
 
 
 def take_own_words(words: Sequence[str]) -> list[str]:
@@ -96,7 +98,7 @@ def explain_usage(error: Any, command: Any, called: str) -> str:
     parameter = getattr(error, "param", None)
     if option and error.message.startswith("No such option"):
         known = [name for one in command.params for name in one.opts if name.startswith("--")]
-        hint = suggest(option, known, _ALIKE) or f"; `speedproof {called} --help` lists those there are"
+        hint = suggest(option, known, _ALIKE) or f"; `speedproof {called} --help` lists all options"
         return f"{option}: no such option{hint}"
     if option:
         said = re.sub(rf"^Option '?{re.escape(option)}'? ", "", error.message)

@@ -35,7 +35,7 @@ def prepare(
 def conditions(
     config: ConfigFiles,
     dataset: DatasetFile,
-    gpus: Annotated[int, typer.Option(help="How many the widest variant runs on")] = 1,
+    gpus: Annotated[int, typer.Option(help="GPUs that the widest variant runs on")] = 1,
 ) -> None:
     """Print the conditions that could make two runs differ."""
     from speedproof.config.load import load_config
@@ -57,11 +57,11 @@ def run(
     variant: Annotated[str, typer.Option(help="Which variant")],
     out: Annotated[Path, typer.Option(help="The run's folder")],
     mode: Annotated[str, typer.Option(help="timed or profiled")] = "timed",
-    round: Annotated[int, typer.Option(help="Which round this is")] = 0,
-    seed: Annotated[int, typer.Option(help="The program sees it as SPEEDPROOF_SEED")] = 0,
+    round: Annotated[int, typer.Option(help="Number of this round")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed, which the program reads from SPEEDPROOF_SEED")] = 0,
     profiler: Annotated[str, typer.Option(help="none, nsys around this process, or kineto in the program")] = "none",
 ) -> None:
-    """Run a variant's program once and leave its run record; of several ranks, as torchrun started it, this one's part."""
+    """Run a variant's program once and write its run record; with several ranks, this rank's part."""
     from speedproof.config.load import load_config
     from speedproof.config.workload import find_workload
     from speedproof.results.dataset import Dataset

@@ -12,7 +12,7 @@ from speedproof.cli.exits import ProofCommand
 if TYPE_CHECKING:
     from speedproof.run.proof.request import ProofRequest
 
-OUTPUT = "Output"  # the panel of what is no part of a request
+OUTPUT = "Output"  # the panel of options that are not part of a request
 
 
 class RequestCommand(ProofCommand):

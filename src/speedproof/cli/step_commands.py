@@ -49,7 +49,7 @@ def experiment(
     name: Annotated[str, typer.Option(help="The experiment's name")],
     out: Annotated[Path, typer.Option(help="The experiment's folder")],
     image: Annotated[Path | None, typer.Option(help="image.json of the container that this runs in")] = None,
-    container: Annotated[Path | None, typer.Option(help="Several nodes: the image to enter on each of them")] = None,
+    container: Annotated[Path | None, typer.Option(help="With several nodes: the image that each of them enters")] = None,
     log_file: LogFile = None,
 ) -> None:
     """Run an experiment: all planned runs in turn, each in a fresh process."""
@@ -80,7 +80,7 @@ def experiment(
             follow_experiment(job)
         return
     with stoppable():
-        measure_experiment(job, begin=partial(start_log, log_file))  # only then: the log could be another experiment's
+        measure_experiment(job, begin=partial(start_log, log_file))  # not earlier: the log could be another experiment's
 
 
 @command(
@@ -147,8 +147,8 @@ def schema(out: Annotated[Path | None, typer.Option(help="File to write. Default
 def launch(
     program: Annotated[list[str], typer.Argument(help="After `--`: what torchrun starts (`-m MODULE …` or a script)")],
     image: Annotated[Path, typer.Option(help="The container image (.sif)")],
-    out: Annotated[Path, typer.Option(help="rank<k>/report.nsys-rep of each node goes here, k counting nodes")],
-    head: Annotated[str | None, typer.Option(help="Node where processes meet. Default: the first node of the job")] = None,
+    out: Annotated[Path, typer.Option(help="Output folder, for rank<k>/report.nsys-rep of node k")],
+    head: Annotated[str | None, typer.Option(help="Rendezvous node. Default: the first node of the job")] = None,
 ) -> None:
     """Run a torchrun program on all nodes of this Slurm job, in the container and under nsys."""
     from speedproof.cluster.launch import plan_launch, run_launch

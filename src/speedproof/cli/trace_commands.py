@@ -38,7 +38,7 @@ PhasePatterns = Annotated[
 ]
 WithPage = Annotated[bool, typer.Option("--page/--no-page", help="Write report.html with the timeline")]
 Perfetto = Annotated[bool, typer.Option("--perfetto", help="Also write trace.pftrace for Perfetto")]
-WholeTrace = Annotated[bool, typer.Option("--whole", help="Analyze the whole trace; look for no iterations")]
+WholeTrace = Annotated[bool, typer.Option("--whole", help="Analyze the whole trace without looking for iterations")]
 
 
 @command(
@@ -194,15 +194,15 @@ def open_in_perfetto(
         tempfile.TemporaryDirectory() as scratch,
         Offer(_make_perfetto(shown or [], results, Path(scratch)), page, port) as offer,
     ):
-        say(f"{offer.link}: waits for this page to fetch the trace; Ctrl-C ends it")
+        say(f"{offer.link}: waiting for this page to fetch the trace; Ctrl-C stops")
         if browser and (sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
-            webbrowser.open(offer.link)  # where there is no screen it might start one in this terminal, and wait for it
+            webbrowser.open(offer.link)  # without a screen it may start a text browser in this terminal, and wait
         offer.serve_until_fetched()
-    say("fetched: the page has it all")
+    say("done: the page has fetched the trace")
 
 
 def _make_perfetto(shown: list[Path], results: Path | None, scratch: Path) -> Path:
-    """Return a file for a Perfetto page: the one given, or one made of traces, or of those that the results' page shows."""
+    """Return a file for Perfetto: the given one, or one made of the given traces or of those on the results' page."""
     from speedproof.report.timeline.pftrace import PERFETTO_FILE
     from speedproof.results.files import opened
 
@@ -223,16 +223,14 @@ def _make_perfetto(shown: list[Path], results: Path | None, scratch: Path) -> Pa
             taken = take_results(results)
             evidence = read_evidence(taken)
             if lacking := lacks_traces(evidence):
-                raise RecordError(
-                    f"{taken}: {lacking}; name a trace, or analyze those of these: `speedproof results report --from {taken}`"
-                )
+                raise RecordError(f"{taken}: {lacking}; name a trace, or run `speedproof results report --from {taken}`")
             variants = find_timeline_variants(evidence)
         _write_perfetto(variants, scratch)
     return scratch / PERFETTO_FILE
 
 
 def _name_variants(named: Sequence[Path], folders: Sequence[Path], choices: Sequence["Choice"]) -> list["TracedVariant"]:
-    """Return traces under their files' names; where they are called the same, with the folders that tell them apart."""
+    """Return traces named after their files; if names are equal, with the folders that differ."""
     from speedproof.report.timeline.fragment import TracedVariant
 
     titles = [path.name for path in named]
@@ -243,7 +241,7 @@ def _name_variants(named: Sequence[Path], folders: Sequence[Path], choices: Sequ
 
 
 def _choose_summarized(choice: "Choice", summaries: Sequence["Summary"]) -> list["Choice"]:
-    """Return for each trace what the user says of its loop, with the process that was summarised."""
+    """Return the user's choices for each trace, with the process that was summarised."""
     found = ([one.process for one in summary.processes if one.summarized] for summary in summaries)
     return [replace(choice, process=process[0]) if process else choice for process in found]
 

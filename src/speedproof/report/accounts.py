@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from speedproof.report.document import Bar, Bars, Piece
 from speedproof.report.figures.figure_data import Evidence
-from speedproof.results.summary import IterationUnit, Summary, name_one, name_several
+from speedproof.results.summary import IterationUnit, Summary, name_several
 from speedproof.results.trace_results import Difference
 from speedproof.util.numbers import format_value
 from speedproof.util.units import NS_PER_S
@@ -18,9 +18,9 @@ RESIDUAL: TermKey = ("residual", "not explained")
 _KINDS = {"idle": "no kernel runs", "gpu": "kernels", "cpu": "processor", "residual": "not explained"}
 _COLOURS = {"idle": 4, "gpu": 5, "cpu": 5}  # how many of a kind have a colour of their own
 _STEPS = 7  # of a waterfall
-_SHORTEST = 0.15  # percent: a thinner piece is not seen
-_UNLIKE = 8.0  # where one variant's epoch is so many times another's each bar has a scale of its own
-_NOTHING_S = 0.5e-9  # less than the clock tells
+_SHORTEST = 0.15  # percent: a thinner piece is invisible
+_UNLIKE = 8.0  # if one variant's epoch is this many times another's, each bar has its own scale
+_NOTHING_S = 0.5e-9  # below the clock's resolution
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ def draw_bars(accounts: Sequence[Account]) -> Bars:
     used = {piece.colour for bar in bars for piece in bar.pieces}
     key = sorted({(colour, name) for colour, name in [*colours.values(), *map(_rest, _all_terms(accounts))] if colour in used})
     unit = accounts[0].unit
-    notes = [f"Each bar is a mean {unit} of the profiled run{', validation at its share' if unit == 'epoch' else ''}."]
+    notes = [f"Each bar is a mean {unit} of the profiled run{', with its share of validation' if unit == 'epoch' else ''}."]
     if unlike:
-        notes.append(f"The variants' {name_several(unit)} differ so much in length that each bar has a scale of its own.")
+        notes.append(f"The variants' {name_several(unit)} differ so much in length that each bar has its own scale.")
     return Bars(f"Where {name_several(unit)} go", bars, [(name, colour) for colour, name in key], notes)
 
 
@@ -130,21 +130,22 @@ def draw_waterfall(slow: Account, fast: Account) -> Bars:
         text = f"{'−' if seconds < 0 else '+'}{format_value(abs(seconds), 's')}"
         bars.append(bar(name, start, start + seconds, text, "less" if seconds < 0 else "more"))
     bars.append(bar(fast.title, 0.0, fast.total_s, format_value(fast.total_s, "s"), "whole"))
-    each = f"{name_one(slow.unit)} of each"
-    note = f"From {slow.title} to {fast.title}, {each}: the steps add up. Of two profiled runs, without an interval."
+    note = (
+        f"Steps from {slow.title} to {fast.title}, per {slow.unit}; they add up. From two profiled runs, without an interval."
+    )
     return Bars("How the difference comes about", bars, notes=[note])
 
 
 def explain(slow: Account, fast: Account) -> str:
-    """Return the one or two largest reasons of a difference in a sentence."""
+    """Return the one or two largest reasons for a difference in a sentence."""
     total_s = fast.total_s - slow.total_s
     changes = {term: fast.terms.get(term, 0.0) - slow.terms.get(term, 0.0) for term in _all_terms([slow, fast])}
     helping = sorted((one for one in changes.items() if one[1] * total_s > 0), key=lambda one: -abs(one[1]))
     reasons = " and ".join(f"{format_value(abs(seconds), 's')} of {_say_change(term)}" for term, seconds in helping[:2])
     word = "less" if total_s < 0 else "more"
-    happens = "fall away" if total_s < 0 else "are added"
-    why = f"; {reasons} {happens}" if reasons else ""
-    return f"{format_value(abs(total_s), 's')} {word} {name_one(slow.unit)} under the profiler{why}."
+    verb = "saves" if total_s < 0 else "adds"
+    why = f"; it {verb} {reasons}" if reasons else ""
+    return f"{format_value(abs(total_s), 's')} {word} per {slow.unit} under the profiler{why}."
 
 
 def _say_change(term: TermKey) -> str:

@@ -19,14 +19,14 @@ from speedproof.report.timeline.fragment import TracedVariant
 from speedproof.results.comparison import Comparison
 from speedproof.util.text import capitalize
 
-_UNMEASURED = "Documented, not measured here, and what it would take"
+_UNMEASURED = "Documented but not measured here"
 _LONG_ABLATION = 30  # stages: a longer one is folded
 
 
 def compose_document(
     evidence: Evidence, pictures: dict[str, Picture] | None = None, timeline: Markup | None = None
 ) -> Document:
-    """Return the report on a results folder, with figures by their names and a timeline where they are given."""
+    """Return the report on a results folder, with the given figures, by name, and timeline."""
     comparison = evidence.comparison
     case = name_case(evidence.results.runs[0].run.case)
     title = f"{capitalize(case)}: {'documented speedups' if comparison.claims else 'speedups'}, measured"
@@ -50,24 +50,24 @@ def _list_parts(
         ("why", "Why", _compose_why(evidence)),
         ("timeline", "Timeline", [timeline] if timeline else []),
         ("claims", "Documented against measured", report_tables.compose_claims(comparison)),
-        ("ablation", "The ablation", [*show("ablation"), *report_tables.compose_ablation(comparison)]),
+        ("ablation", "Ablation", [*show("ablation"), *report_tables.compose_ablation(comparison)]),
         ("unmeasured-claims", _UNMEASURED, report_tables.compose_unmeasured_claims(comparison)),
         ("speed", "Speed without a profiler", [*show("epoch_times"), *report_tables.compose_speed(comparison)]),
         ("quality", "Quality", [*show("convergence"), *report_tables.compose_quality(comparison)] if learns else []),
-        ("way", f"Way to a {comparison.quality.title}", report_tables.compose_ways(comparison)),
+        ("way", f"Time to a {comparison.quality.title}", report_tables.compose_ways(comparison)),
         ("gpus", "Several GPUs", compose_gpus(evidence)),
         ("use", _name_use(comparison), [*show("utilisation"), *report_tables.compose_further(comparison)]),
         ("kernels", "Kernels", show("kernels")),
         ("phases", "Phases", report_tables.compose_phases(evidence, setup_sections.name_profilers(evidence))),
-        ("limit", "How near to the machine's limit", [*show("roofline"), *report_tables.compose_roofline(comparison)]),
+        ("limit", "Distance to the hardware limit", [*show("roofline"), *report_tables.compose_roofline(comparison)]),
         ("profiling", "What profiling costs", report_tables.compose_overheads(comparison)),
         ("container", "What the container costs", report_tables.compose_container(comparison)),
-        ("conditions", "What ran on what", setup_sections.compose_conditions(evidence)),
+        ("conditions", "Hardware, data and settings", setup_sections.compose_conditions(evidence)),
         ("runs", "Runs", setup_sections.compose_runs(evidence)),
         ("environment", "Environment", setup_sections.compose_environment(evidence)),
         ("again", "Run this again", [*list_commands(evidence)]),
-        ("unmeasured", "What could not be measured or used here", setup_sections.compose_unmeasured(evidence)),
-        ("numbers", "How the numbers are made", setup_sections.compose_numbers(evidence)),
+        ("unmeasured", "Not measured or not available here", setup_sections.compose_unmeasured(evidence)),
+        ("numbers", "How the numbers are computed", setup_sections.compose_numbers(evidence)),
     ]
 
 
@@ -76,7 +76,7 @@ def _name_use(comparison: Comparison) -> str:
 
 
 def find_timeline_variants(evidence: Evidence) -> list[TracedVariant]:
-    """Return the variants whose traces a page shows: those of the main ratio where they have one, else the first two."""
+    """Return the variants whose traces a page shows: those of the main ratio if they have one, else the first two."""
     traced = list(evidence.traces)
     main = next(((one.against.name, one.subject.name) for one in evidence.answer.mains if one.kind == "ratio"), ())
     chosen = [name for name in main if name in traced]

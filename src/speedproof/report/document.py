@@ -1,4 +1,4 @@
-"""What a report is made of, whoever writes it down: a first screen, and sections of text, tables, figures and bars."""
+"""The parts of a report in any format: a first screen, and sections of text, tables, figures and bars."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Marked(str):
 
 
 class VariantName(str):
-    """What a user calls a variant: shown apart from the words around it, and cut where it is too long for its place."""
+    """A user's name for a variant: shown apart from the words around it, and shortened if it is too long for its place."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ Row = list[str]  # of a table
 
 @dataclass(frozen=True)
 class Table:
-    """A header, rows, and what must be known to read them."""
+    """A header, rows, and notes."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[Words]]
@@ -55,7 +55,7 @@ class Table:
 
 
 def write_row(*cells: str | float | None) -> Row:
-    """Return cells as text: whole numbers as they are, others as times in seconds, a dash where there is none."""
+    """Return cells as text: whole numbers as they are, others as times in seconds, a dash for none."""
     return [str(cell) if isinstance(cell, str | int) else format_value(cell, "s") for cell in cells]
 
 
@@ -91,7 +91,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars below one another, with a key to their colours (name, colour) where they have several."""
+    """Bars below one another, with a key to their colours (name, colour) if they have several."""
 
     title: str
     bars: Sequence[Bar]
@@ -101,7 +101,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class ShellCommand:
-    """What to type."""
+    """A command to type."""
 
     text: str
     note: str = ""
@@ -125,7 +125,7 @@ def make_table(header: Sequence[str], rows: Sequence[Sequence[Words]], *notes: s
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report with a name of its own to link to."""
+    """A part of a report with an anchor to link to."""
 
     anchor: str
     title: str
@@ -134,7 +134,7 @@ class Section:
 
 
 def make_sections(parts: Sequence[tuple[str, str, Sequence[Element]]], unfolded: Collection[str]) -> list[Section]:
-    """Return sections of these anchors, titles and elements; what has no elements is no section."""
+    """Return sections of these anchors, titles and elements; those without elements are left out."""
     return [Section(anchor, title, elements, anchor not in unfolded) for anchor, title, elements in parts if elements]
 
 
@@ -148,7 +148,7 @@ class Badge:
 
 @dataclass(frozen=True)
 class Band:
-    """A documented or claimed range on the forest plot, in percent of its axis; `fades` to where it has no end."""
+    """A documented or claimed range on the forest plot, in percent of its axis; `fades` towards its open end."""
 
     left: float
     width: float
@@ -184,7 +184,7 @@ class Forest:
 
 @dataclass(frozen=True)
 class Fact:
-    """On the first screen: a question in a word, and its answer; `warns` where it must not be overlooked."""
+    """On the first screen: a question in a word, and its answer; `warns` if it must not be overlooked."""
 
     name: str
     text: Words

@@ -14,12 +14,12 @@ _MOST = 4
 
 
 def describe_gpu_use(title: str, summary: Summary) -> str:
-    """Return how busy a variant keeps its GPU, what it waits for otherwise, and which kernels run, in seconds an iteration."""
+    """Return how busy a variant keeps its GPU, what it waits for, and which kernels run, in seconds per iteration."""
     causes = _sum_by_name((_name_cause(idle_gap), idle_gap.seconds_per_epoch) for idle_gap in summary.idle_gaps)
     reasons = ", ".join(f"{_seconds(seconds)} {cause}" for cause, seconds in _largest(causes))
-    sentences = [f"{title} keeps its GPU busy {_measure_busy(summary.steady_epochs)} of the time{_tell_of_training(summary)}."]
+    sentences = [f"{title} keeps its GPU busy {_measure_busy(summary.steady_epochs)} of the time{_describe_training(summary)}."]
     if reasons:
-        sentences.append(f"Of {summary.found.one}'s time without a kernel: {reasons}.")
+        sentences.append(f"Time without a kernel per {summary.found.unit}: {reasons}.")
     if summary.kernels:
         sentences.append(_describe_kernels(summary))
     return " ".join(sentences)
@@ -32,14 +32,14 @@ def describe_idleness(title: str, summary: Summary) -> str:
     if not causes:
         return f"{busy}."
     cause, seconds = max(causes.items(), key=lambda one: one[1])
-    return f"{busy}; of {summary.found.one} it is idle mostly for {_seconds(seconds)} {cause}."
+    return f"{busy}; its largest idle time per {summary.found.unit} is {_seconds(seconds)} {cause}."
 
 
 def explain_difference(difference: Difference, title_a: str, title_b: str) -> str:
     """Return a paragraph that says why an epoch of the second variant takes longer or shorter; both used a GPU."""
     lengths = f"{_seconds(difference.epoch_a_s)} in {title_a} and {_seconds(difference.epoch_b_s)} in {title_b}"
     idle, kernels = _changes(difference, "idle"), _changes(difference, "gpu")
-    share = ", validation at its share," if difference.unit == "epoch" else " of the trace"
+    share = ", with its share of validation," if difference.unit == "epoch" else " of the trace"
     return " ".join(
         [
             f"{name_one(difference.unit).capitalize()}{share} takes {lengths}: {_less_or_more(difference.total_s)}.",
@@ -55,8 +55,8 @@ def _measure_busy(epochs: Sequence[Epoch]) -> str:
     return format_value(sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in epochs) / length_s, "%")
 
 
-def _tell_of_training(summary: Summary) -> str:
-    """Return how busy the GPU is in epochs that do not validate, where there are others, too."""
+def _describe_training(summary: Summary) -> str:
+    """Return how busy the GPU is in epochs that do not validate, if some do."""
     training = [epoch for epoch in summary.steady_epochs if not epoch.validates]
     mixed = 0 < len(training) < len(summary.steady_epochs)
     return f", {_measure_busy(training)} in epochs that do not validate" if mixed else ""
@@ -67,13 +67,13 @@ def _changes(difference: Difference, kind: str) -> dict[str, float]:
 
 
 def _describe_kernels(summary: Summary) -> str:
-    """Return one sentence on the largest group of kernels, and the kernel of it that took longest."""
+    """Return one sentence on the largest group of kernels, and on its longest kernel."""
     groups = _sum_by_name((kernel.group, kernel.seconds_per_epoch) for kernel in summary.kernels)
     (first, first_s), *others = sorted(groups.items(), key=lambda group: -group[1])[:2]
     top = max(summary.kernels, key=lambda kernel: kernel.seconds_per_epoch)
     second = f" and {others[0][0]} ({_seconds(others[0][1])})" if others else ""
-    longest = f"the kernel that took longest, a {top.group}, runs {format_value(top.total_s / top.calls, 's')} a call"
-    return f"Its kernels are mostly {first} ({_seconds(first_s)} {summary.found.one}){second}; {longest}."
+    longest = f"the longest kernel in total, a {top.group}, takes {format_value(top.total_s / top.calls, 's')} per call"
+    return f"Its kernels are mostly {first} ({_seconds(first_s)} per {summary.found.unit}){second}; {longest}."
 
 
 def _name_cause(idle_gap: IdleGap) -> str:

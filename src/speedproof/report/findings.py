@@ -29,7 +29,7 @@ _VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
 
 
 def describe_noise(answer: Answer) -> list[str]:
-    """Return one sentence on how far a variant differs from itself: one pair of this measurement resolves nothing smaller."""
+    """Return one sentence on how far a variant differs from itself: a single pair resolves nothing smaller."""
     return [
         f"Noise floor: {name_found_place(noise.subject.title, noise.place)} against itself, measured the same way, gives a "
         f"{noise.metric_title} ratio of {value} (95 % interval {interval}, {format_count(noise.pairs, 'pair')}); its pairs "
@@ -41,30 +41,30 @@ def describe_noise(answer: Answer) -> list[str]:
 
 
 def describe_prepared(comparison: Comparison) -> list[str]:
-    """Return one sentence for each variant that started from prepared volumes: how long preparing took, outside all times."""
+    """Return one sentence for each variant that started from prepared volumes: how long preparing them took."""
     variants: dict[str, list[str]] = {}
     for row in comparison.prepared:
-        there = f", of which {row.from_store} were there already" if row.from_store else ""
+        there = f", {row.from_store} of them already stored" if row.from_store else ""
         variants.setdefault(row.title, []).append(
             f"{format_value(row.seconds, 's')} for {format_count(row.volumes, 'volume')}{there} ({row.experiment})"
         )
     return [
-        f"{title} starts from prepared volumes: before an experiment's first run a process of its own prepared them, and "
-        "compiled the variant's own kernels where it has any, in "
-        f"{'; '.join(taken)}. That is outside all times of its runs, also outside those from the start of the process."
+        f"{title} starts from prepared volumes. A separate process prepared them before an experiment's first run, and "
+        f"compiled the variant's own kernels if it has any: {'; '.join(taken)}. No time of its runs includes this, not even "
+        "the times from the start of the process."
         for title, taken in variants.items()
     ]
 
 
 def describe_stopping(comparison: Comparison) -> list[str]:
-    """Return one sentence for each experiment whose rounds went on until its variants were decided: why they ended."""
+    """Return one sentence for each experiment that was to run until its variants were decided: why it ended."""
     sentences = []
     for row in comparison.stopped:
-        budget = "" if row.budget_min is None else f", in a budget of {format_value(row.budget_min, 'min')}"
+        budget = "" if row.budget_min is None else f", within a budget of {format_value(row.budget_min, 'min')}"
         sentences.append(
-            f"{row.experiment} was to go on until all compared variants are decided: {row.rounds} of at most {row.most} "
-            f"timed rounds ran{budget}; {STOPPING_RULES[row.reason].report}. Its intervals are wider than Student's, so that "
-            f"they hold whenever one stops.{_describe_saved(row, comparison.equivalence_margin)}"
+            f"{row.experiment} was to run until all compared variants are decided: {row.rounds} of at most {row.most} timed "
+            f"rounds ran{budget}; {STOPPING_RULES[row.reason].report}. Its intervals are wider than Student's, so that "
+            f"they hold at any stop.{_describe_saved(row, comparison.equivalence_margin)}"
         )
     return sentences
 
@@ -76,13 +76,13 @@ def _describe_saved(row: StoppedExperiment, margin: float) -> str:
     saved = f"{format_count(more, 'round')} saved" if more > 0 else "none saved"
     note = f": {saved}" if row.reason == "decided" else ""
     return (
-        f" A plan fixed after the first four, which finds a difference of {format_value(margin, '%')} nine times in ten, has "
+        f" A plan fixed after the first four, with 90 % power for a difference of {format_value(margin, '%')}, has "
         f"{format_count(row.fixed, 'round')}{note}."
     )
 
 
 def describe_observed_ranges(results: Results) -> list[str]:
-    """Return one sentence for each variant whose epochs are its own NVTX ranges: what writing these down cost it at most."""
+    """Return one sentence for each variant whose epochs are its NVTX ranges: what recording them cost at most."""
     sentences = []
     for variant, title in results.variants.items():
         found = [
@@ -91,15 +91,15 @@ def describe_observed_ranges(results: Results) -> list[str]:
         if found:
             ranges, process_s = max(found, key=lambda one: one[0].cost_s / one[1])
             sentences.append(
-                f"{title}: its NVTX ranges were written down as it ran, {ranges.kept} of the name that is read and "
-                f"{ranges.others} others in a run, at {ranges.kept_ns:.0f} and {ranges.other_ns:.0f} ns each as measured "
-                f"before it: at most {format_value(ranges.cost_s / process_s, '%')} of its time."
+                f"{title}: recording its NVTX ranges took at most {format_value(ranges.cost_s / process_s, '%')} of a run's "
+                f"time ({ranges.kept} ranges of the epochs' name at {ranges.kept_ns:.0f} ns each, {ranges.others} others at "
+                f"{ranges.other_ns:.0f} ns, as measured before the run)."
             )
     return sentences
 
 
 def describe_container(answer: Answer) -> list[str]:
-    """Return one sentence for each variant on what the container costs it, if experiments ran inside and outside by turns."""
+    """Return one sentence for each variant on the container's cost, if experiments alternated inside and outside."""
     return [
         f"Inside the container a {cost.metric_title} of {cost.subject.title} takes {value} as long as outside "
         f"(95 % interval {interval}, {format_count(cost.pairs, 'pair')} of runs)"
@@ -125,7 +125,7 @@ def describe_images(results: Results) -> str:
 
 
 def describe_ablation(comparison: Comparison) -> list[str]:
-    """Return what the ablation comes to as a whole, and whether its stages multiply to it."""
+    """Return the whole ablation's ratio, and whether the stages multiply to it."""
     return [_describe_whole(whole, comparison) for whole in comparison.ablation_whole]
 
 
@@ -139,24 +139,24 @@ def _describe_whole(whole: AblationWhole, comparison: Comparison) -> str:
         f"the stages multiply to {format_value(whole.product, '×')}"
     )
     if whole.multiplies is None:
-        return f"{sentence}. Without an interval, whether that is the whole is not known."
+        return f"{sentence}. Without an interval, it is unknown whether that equals the whole."
     if whole.multiplies:
-        return f"{sentence}, which that interval holds."
-    return f"{sentence}: the parts do not multiply to the whole, by a factor of {format_value(whole.interaction)}."
+        return f"{sentence}, inside that interval."
+    return f"{sentence}: they miss the whole by a factor of {format_value(whole.interaction)}."
 
 
 def describe_verdicts(comparison: Comparison) -> str:
-    """Return how many documented numbers came out how."""
+    """Return how many documented numbers have which outcome."""
     if not comparison.claims:
         return "No documented number to judge."
     counts = Counter(claim.verdict for claim in comparison.claims)
     parts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _VERDICTS if counts[verdict])
-    worth = "" if comparison.conditions.gpu else " On a processor: says nothing about what was measured on a GPU."
+    worth = "" if comparison.conditions.gpu else " Measured on a CPU: they do not apply to a GPU."
     return f"Of {len(comparison.claims)} documented numbers: {parts}.{worth}"
 
 
 def describe_limits(evidence: Evidence) -> list[str]:
-    """Return what these numbers cannot show: the device, the data, the profiler and the number of runs decide."""
+    """Return what these numbers cannot show, because of the device, the data, the profiler and the number of runs."""
     results, comparison = evidence.results, evidence.comparison
     return [
         *_limit_conditions(evidence),
@@ -184,7 +184,7 @@ def describe_variants(evidence: Evidence) -> list[str]:
 
 
 def describe_differences(evidence: Evidence) -> list[str]:
-    """Return a paragraph for each two profiled variants that are compared: why the second epoch is longer or shorter."""
+    """Return a paragraph for each pair of profiled variants: why the second epoch is longer or shorter."""
     traces = evidence.traces
     return [
         explain_difference(difference, traces[a][0].title, traces[b][0].title)
@@ -200,14 +200,14 @@ def _limit_conditions(evidence: Evidence) -> Iterator[str]:
         yield "Measured without a GPU; results on a GPU may differ."
     elif conditions.gpu is None:
         yield (
-            "No GPU: everything ran on a processor. This shows that the workflow works and how its variants compare on a CPU; "
-            "it says nothing about a GPU"
-            f"{', nor about a documented number' * bool(evidence.comparison.claims)}."
+            "No GPU: everything ran on a CPU. This shows that the workflow works and how its variants compare on a CPU. It "
+            "does not apply to a GPU"
+            f"{' or to a documented number' * bool(evidence.comparison.claims)}."
         )
     if conditions.synthetic_data:
         yield (
-            f"Synthetic data ({conditions.dataset_name}): times hold for data of their size; a quality says how these are "
-            "learnt, not what real data would give."
+            f"Synthetic data ({conditions.dataset_name}): times hold for data of this size; qualities do not transfer to real "
+            "data."
         )
     yield from dict.fromkeys(filter(None, (describe_foreign(summary.profiler) for _, summary in evidence.traces.values())))
 
@@ -222,15 +222,15 @@ def _limit_comparisons(evidence: Evidence) -> Iterator[str]:
         variants = (ratio.experiment, ratio.reference, ratio.candidate)
         pairs[variants] = max(ratio.pairs, pairs.get(variants, 0))
     if 1 in pairs.values():
-        yield "A single pair of runs has no interval: repeat the measurement (measurement.rounds) before you quote a ratio."
+        yield "A single pair of runs has no interval: measure more rounds (measurement.rounds) before you quote a ratio."
     yield from _limit_quality(comparison, ratios, proof)
     if not proof and any(ratio.work is not None and ratio.work.outcome == "unknown" for ratio in ratios):
-        yield "Work unknown: not every variant reports how much its epochs compute, so equal work in them is not shown."
+        yield "Work unknown: not every variant reports how much its epochs compute, so their work may differ."
     if (ratios or comparison.scaling) and not comparison.noise_floor:
         how = "--control" if proof else "measurement.control"
-        yield f"How far a variant differs from itself was not measured; add a control ({how})."
+        yield f"The noise floor was not measured; add a control ({how})."
     if proof and 1 < max(pairs.values(), default=0) < LEAST_ROUNDS:
-        yield f"Whether a command profits from the other's run just before it is checked from {LEAST_ROUNDS} rounds on."
+        yield f"Order effects (a command profits from the other's run before it) are checked from {LEAST_ROUNDS} rounds on."
 
 
 def _limit_quality(comparison: Comparison, ratios: Sequence[Ratio], proof: bool) -> Iterator[str]:
@@ -239,8 +239,8 @@ def _limit_quality(comparison: Comparison, ratios: Sequence[Ratio], proof: bool)
         yield "Quality was not compared; add --quality and --margin."
     elif not all(judged):
         yield (
-            f"Equal quality is judged {'not everywhere' if any(judged) else 'nowhere'}: a variant that has hardly learnt "
-            "anything yet says nothing about what its speed costs in quality."
+            f"Quality is {'not judged for all ratios' if any(judged) else 'not judged'}: after so little training it does not "
+            "show what speed costs in quality."
         )
 
 
@@ -248,13 +248,13 @@ def _describe_continued(comparison: Comparison) -> Iterator[str]:
     for broken in comparison.continued:
         breaks = "; ".join(f"at epoch {epoch} ({why})" for epoch, why in zip(broken.epochs, broken.reasons, strict=True))
         yield (
-            f"{broken.experiment}/{broken.run} was killed and went on from its checkpoint {breaks}. Each epoch counts once, "
-            "and no time from the start of a process is taken of it."
+            f"{broken.experiment}/{broken.run} was killed and resumed from its checkpoint {breaks}. Each epoch counts once; "
+            "the run has no time from the start of the process."
         )
 
 
 def _limit_experiments(evidence: Evidence) -> Iterator[str]:
-    """Yield that intervals are of one experiment; those of profiled runs alone give no ratio."""
+    """Yield that intervals are of one experiment, if they are."""
     results, comparison = evidence.results, evidence.comparison
     compared = comparison.scaling or any(ratio.mode == "timed" for ratio in comparison.ratios)
     timed = {run.experiment for variant in results.variants for run in results.select(variant, "timed")}
@@ -263,14 +263,14 @@ def _limit_experiments(evidence: Evidence) -> Iterator[str]:
 
 
 def _find_traces_of_many(evidence: Evidence) -> Iterator[str]:
-    """Yield which profiled run stands for several of a variant."""
+    """Yield which profiled run is shown, if a variant has several."""
     for variant, (run, _) in evidence.traces.items():
         if (profiled := len(evidence.results.select(variant, run.run.mode))) > 1:
-            yield f"{run.title}: what is said of its trace is of {run.experiment}/{run.name}, one of {profiled} profiled runs."
+            yield f"{run.title}: its trace is that of {run.experiment}/{run.name}, one of {profiled} profiled runs."
 
 
 def _find_traces_elsewhere(evidence: Evidence) -> Iterator[str]:
-    """Yield whose trace is of an experiment in which they were not timed, and what else was different there."""
+    """Yield variants whose trace is from an experiment that did not time them, and what else differed there."""
     conditions = {experiment.experiment: experiment.conditions for experiment in evidence.results.experiments}
     places: dict[str, list[str]] = {}
     for variant, (run, _) in evidence.traces.items():
@@ -282,13 +282,13 @@ def _find_traces_elsewhere(evidence: Evidence) -> Iterator[str]:
             if keys := differing_conditions(conditions[run.experiment], conditions[experiment]):
                 apart.setdefault(", ".join(keys), []).append(experiment)
         other = "".join(f"; {', '.join(experiments)} ran under another {keys}" for keys, experiments in apart.items())
-        places.setdefault(f"{run.experiment}, times of {', '.join(timed)}{other}", []).append(run.title)
+        places.setdefault(f"{run.experiment}, times are from {', '.join(timed)}{other}", []).append(run.title)
     for place, titles in places.items():
-        yield f"{', '.join(titles)}: traces, and what is said of them, are of {place}."
+        yield f"{', '.join(titles)}: traces are from {place}."
 
 
 def describe_warm_ups(results: Results) -> Iterator[str]:
-    """Yield which variants' runs are too short for their warm-up to be left out."""
+    """Yield which variants' runs are too short to exclude their warm-up."""
     short = [
         runs[0].title
         for runs in (results.select(name, "timed") for name in results.variants)
@@ -296,20 +296,20 @@ def describe_warm_ups(results: Results) -> Iterator[str]:
     ]
     if short:
         yield (
-            f"{', '.join(short)}: runs of fewer than {WARM_UP_NEEDS_EPOCHS} epochs, so that the first, which warms up, counts "
-            "in the training epoch."
+            f"{', '.join(short)}: runs of fewer than {WARM_UP_NEEDS_EPOCHS} epochs, so the warm-up epoch counts in the "
+            "training epoch."
         )
     variants = [runs for name in results.variants if (runs := results.select(name, "timed"))]
     counting = [runs[0].title for runs in variants if any(counts_warm_up(run, SPREAD_EPOCH) for run in runs)]
     if 0 < len(counting) < len(variants):
         yield (
-            f"{', '.join(counting)}: runs of one validation interval, so that the first epoch, which warms up, counts in "
-            f"{METRICS[SPREAD_EPOCH].title}; of the other variants it does not."
+            f"{', '.join(counting)}: runs of one validation interval, so the warm-up epoch counts in "
+            f"{METRICS[SPREAD_EPOCH].title}; for the other variants it does not."
         )
 
 
 def describe_tuning(results: Results) -> Iterator[str]:
-    """Yield whether each variant was judged on what its settings were chosen on, if that is known."""
+    """Yield whether each variant is judged by seeds or data that its settings were chosen with, if that is known."""
     for name, tuned in results.quality.tuned_on.items():
         runs = results.select(name, "timed")
         if not runs:
@@ -318,15 +318,15 @@ def describe_tuning(results: Results) -> Iterator[str]:
         same = [f"with seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"] if seeds else []
         same += ["on these data"] if runs[0].run.conditions.dataset_name in tuned.data else []
         yield (
-            f"{runs[0].title}: its settings were chosen {' and '.join(same)}, by which it is judged here: its quality, and the "
-            "time to one, may flatter it."
+            f"{runs[0].title}: its settings were chosen {' and '.join(same)} that it is judged by here; this may flatter its "
+            "quality and the time to reach it."
             if same
             else f"{runs[0].title}: its settings were chosen with other seeds, and on other data, than it is judged by."
         )
 
 
 def describe_throttled(rows: Sequence[Throttled]) -> Iterator[str]:
-    """Yield in which runs the GPU held its clocks down, those of one reason together."""
+    """Yield in which runs the GPU was throttled, grouped by reason."""
     by_reasons: dict[str, list[Throttled]] = {}
     for row in rows:
         by_reasons.setdefault(", ".join(row.reasons), []).append(row)
@@ -337,11 +337,11 @@ def describe_throttled(rows: Sequence[Throttled]) -> Iterator[str]:
         more = [f"{len(alike) - _MOST_NAMED} more"] if len(alike) > _MOST_NAMED else []
         whose = "its" if len(alike) == 1 else "their"
         which = ", ".join(runs + more)
-        yield f"The GPU held its clocks down in {share} of the samples of {which} ({reasons}): {whose} times are too long."
+        yield f"The GPU was throttled in {share} of the samples of {which} ({reasons}): {whose} times are too long."
 
 
 def _find_company(results: Results) -> Iterator[str]:
-    """Yield which experiments ran side by side or were interrupted: neither had the machine as others have it."""
+    """Yield which experiments ran side by side or were interrupted."""
     spans = {
         experiment.experiment: [
             (run.run.started, run.run.ended) for run in results.runs if run.experiment == experiment.experiment
@@ -361,42 +361,41 @@ def _find_company(results: Results) -> Iterator[str]:
     ]
     if beside:
         yield (
-            f"{'All experiments' if len(beside) == len(spans) else ', '.join(beside)} ran at the same time as others of "
-            "them. Where they shared a host, they shared its processors: what depends on these is slower, and spreads more, "
-            "than on a machine of its own."
+            f"{'All experiments' if len(beside) == len(spans) else ', '.join(beside)} overlapped in time. If they "
+            "shared a host, they shared its CPUs: work that depends on the CPUs is slower and noisier than on an exclusive "
+            "machine."
         )
     if shared := sum(run.had_company for run in results.runs):
         yield (
-            f"Beside {shared} of {format_count(len(results.runs), 'run')} another experiment measured on the same machine: "
-            "they shared its processors, its memory and its power."
+            f"During {shared} of {format_count(len(results.runs), 'run')}, another experiment measured on the same machine: "
+            "they shared its CPUs, memory and power."
         )
     for experiment in results.experiments:
         if 0 < len(experiment.kept) < len(experiment.runs):  # a closed experiment keeps all that it has
             kept = f"{len(experiment.kept)} of its {len(experiment.runs)} runs"
-            yield f"{experiment.experiment} was interrupted and went on later; {kept} are from before."
+            yield f"{experiment.experiment} was interrupted and resumed; {kept} are from before."
 
 
 def _describe_phases(title: str, summary: Summary) -> str:
     """Return one sentence on where the time of a variant that used no GPU goes."""
-    # `results show` and `trace analyze` draw nothing, and wait for no matplotlib
+    # `results show` and `trace analyze` draw nothing, and should not wait for matplotlib
     from speedproof.report.figures.phases_figure import mean_phases, name_phases
 
     seconds = mean_phases(summary, "training", name_phases([summary], "training"))
     total_s = sum(seconds.values())
     name = max(seconds, key=lambda phase: seconds[phase])
     longest = f"{title} spends {format_value(seconds[name] / total_s, '%')} of its training time in {name}"
-    each = f"{summary.found.one}"
-    return f"{longest} ({format_value(seconds[name], 's')} of {format_value(total_s, 's')} {each})."
+    return f"{longest} ({format_value(seconds[name], 's')} of {format_value(total_s, 's')} per {summary.found.unit})."
 
 
-_COMMIT = re.compile("[0-9a-f]{7,64}")  # what else a record calls one is not to be typed
+_COMMIT = re.compile("[0-9a-f]{7,64}")  # any other text in this field cannot be checked out
 
 
 def list_commands(evidence: Evidence) -> Sequence[ShellCommand]:
-    """Return what to type to measure the same again, as far as results tell: the code, and what was planned."""
+    """Return the commands that repeat the measurement, as far as results show: the code, and what was planned."""
     results, conditions = evidence.results, evidence.comparison.conditions
     if evidence.asked:
-        return [ShellCommand(evidence.asked.command, "In the folder of the programs.")]
+        return [ShellCommand(evidence.asked.command, "Run it in the programs' folder.")]
     runs = [run for run in results.runs if run.run.mode == "timed" and not run.control] or results.runs
     first = runs[0].run
     times = max(
@@ -415,8 +414,8 @@ def list_commands(evidence: Evidence) -> Sequence[ShellCommand]:
     chosen = f"{quote(f'case={first.case}')} {quote(measurement)}"
     text = f"{commit}snakemake --cores {conditions.cores}{image} --configfile CONFIG --config {chosen}"
     note = (
-        "In a clone of the repository, CONFIG being the configuration that was used: it alone says where data come from, how "
-        "many experiments there are, and which pairs, control and ablation. Every other setting of each run is in its "
-        "run.json, and the order of the runs in plan.json."
+        "Run it in a clone of the repository. CONFIG is the configuration that was used: it holds the source of the data, the "
+        "number of experiments, the pairs, the control and the ablation. Each run's other settings are in its run.json; the "
+        "order of the runs is in plan.json."
     )
     return [ShellCommand(text, note)]

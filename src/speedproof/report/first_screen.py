@@ -24,8 +24,8 @@ from speedproof.stats.metrics import METRICS
 from speedproof.util.numbers import format_digit, format_ratio
 from speedproof.util.text import capitalize
 
-# Of a proof, whose commands bring their data, and may tell nothing but that they end.
-_OWN_DATA = Fact("Data", "Whatever the commands read.")
+# For a proof: its commands bring their own data, and may report nothing.
+_OWN_DATA = Fact("Data", "Read by the commands themselves.")
 _NO_QUALITY = Fact("Quality", "Not judged: the commands report no quality.")
 
 
@@ -73,28 +73,32 @@ def _badge_documented(claim: ClaimResult, mode: str = "") -> Badge:
 
 
 def _answer_claim(main: RatioFinding) -> list[str]:
-    """Return, as one sentence, what became of the claim that a proof makes of its main ratio."""
+    """Return, as one sentence, the outcome of the claim about a proof's main ratio."""
     if main.claim is None:
         return []
-    # A sentence of its own warns of machines that differ from 1 by as much.
+    # If the ratio is this close to 1, its own sentence has the warning.
     decided = main.outcome in ("claim holds", "claim fails") and not warn_of_machines(main.place, main.centre)
     near = warn_of_machines(main.place, main.centre, main.claim.value) if decided else ""
     return [f"Claim {main.claim.text}: {describe_claimed(main)}{near}. "]
 
 
 def _list_conditions(main: RatioFinding) -> list[Fact]:
-    """Return what else a reader must know of the main ratio; an open one's sentence begins with what leads."""
+    """Return the caveats of the main ratio, except those that its sentence begins with."""
     besides = [one.objection for one in main.caveats if not (one.leads and main.is_open)]
     conditions = ". ".join(describe_condition(one, main.titles) for one in besides)
     return [Fact("But", f"{conditions}.", warns=True)] if conditions else []
 
 
 def _describe_others(main: RatioFinding) -> list[Fact]:
-    """Return the same ratio as other experiments have it, so that no number stands unexplained beside another."""
+    """Return the same ratio in other experiments, to explain numbers that differ."""
     if not main.others:
         return []
     others = ", ".join(f"{format_ratio(*ends)[0]} in {experiment}" for experiment, ends in main.others)
-    return [Fact("Other experiments", f"{others}. Each experiment is judged by itself; three machines or more are merged.")]
+    return [
+        Fact(
+            "Other experiments", f"{others}. Each experiment is judged separately; those of three or more machines are merged."
+        )
+    ]
 
 
 def _describe_machine(evidence: Evidence, answer: Answer) -> Fact:
@@ -111,27 +115,27 @@ def _describe_data(comparison: Comparison) -> Fact:
     conditions = comparison.conditions
     if conditions.synthetic_data:
         return Fact("Data", f"Synthetic: {conditions.dataset_name}.", warns=True)
-    return Fact("Data", f"{conditions.dataset_name or 'as the programs have it'}.")
+    return Fact("Data", f"{conditions.dataset_name or 'chosen by the programs'}.")
 
 
 def _describe_quality(main: RatioFinding) -> Fact:
     rule, learning = main.rule, main.learning
     if main.kind != "ratio":
-        return Fact("Quality", "The same program on both variants.")
+        return Fact("Quality", "The same program in both variants.")
     if main.target is not None:
-        return Fact("Quality", f"Equal: the time to a {rule.title} of {rule.format(main.target)} of both.")
+        return Fact("Quality", f"Equal: both are timed until a {rule.title} of {rule.format(main.target)}.")
     if learning is None:
-        return Fact("Quality", "Not measured: whether both variants learn as well is not known.", warns=True)
+        return Fact("Quality", "Not measured: the variants may differ in quality.", warns=True)
     if rule.margin is None and learning.own is not None:
-        values = f"{rule.format(learning.other)} of {main.against.title}, {rule.format(learning.own)} of {main.subject.title}"
-        return Fact("Quality", f"{capitalize(rule.title)} {values}; not judged, since no margin was declared.", warns=True)
+        values = f"{rule.format(learning.other)} for {main.against.title}, {rule.format(learning.own)} for {main.subject.title}"
+        return Fact("Quality", f"{capitalize(rule.title)} {values}; not judged, because no margin was declared.", warns=True)
     outcome = learning.check.outcome
-    of = "" if main.claim is None else f", of {learning.judged.title}"
+    of = "" if main.claim is None else f", for {learning.judged.title}"
     return Fact("Quality", f"{capitalize(outcome)}{of}: {learning.check.reason}.", warns=outcome != "no worse")
 
 
 def _describe_digits(main: RatioFinding) -> list[Fact]:
-    """Return to which digit the epochs of a ratio are printed, and a warning if its outcome would be another in full."""
+    """Return the last digit of the printed epochs, and a warning if more digits would change the outcome."""
     if main.printed is None or not main.is_of_times or METRICS[main.metric].printed == "rate":
         return []
     text = f"Epoch times are printed to {format_digit(main.printed.digit_s)}; the interval includes this rounding."
@@ -144,14 +148,14 @@ def _describe_first_trace(evidence: Evidence) -> str:
 
 
 def _explain(main: RatioFinding, evidence: Evidence) -> Words:
-    """Return one sentence of why: of the traces of the main ratio's variants, of one of them, or of the first trace."""
+    """Return one sentence on the cause, from the traces of the main ratio's variants, of one of them, or the first trace."""
     accounts, traces = read_accounts(evidence), evidence.traces
     if not traces and (untraced := evidence.results.untraced):
-        return [f"Not here: the profiled runs ({', '.join(untraced)}) are left out of this record to keep it small."]
+        return [f"Not here: this record leaves out the profiled runs ({', '.join(untraced)}) to stay small."]
     if evidence.traced_in_vain:
-        return ["Not known: the traces hold neither ranges nor a GPU's work."]
+        return ["Unknown: the traces hold neither ranges nor GPU work."]
     if not traces:
-        return [f"Not known: no run was profiled{' (--profiled 1)' if evidence.proof else ''}."]
+        return [f"Unknown: no run was profiled{' (--profiled 1)' if evidence.proof else ''}."]
     fast, slow = (one.name for one in main.faster_first)
     if main.kind == "ratio" and fast in accounts and slow in accounts:
         return [VariantName(accounts[fast].title), " takes ", explain(accounts[slow], accounts[fast])]
@@ -160,4 +164,4 @@ def _explain(main: RatioFinding, evidence: Evidence) -> Words:
         if name in traces and traces[name][1].has_gpu:
             run, summary = traces[name]
             return [describe_idleness(run.title, summary), more if name in named else ""]
-    return ["The traces are of a processor alone: see below where its time goes."]
+    return ["The traces cover the CPU only; see below where its time goes."]

@@ -31,7 +31,7 @@ _APART = 24.0  # percent of the axis that ticks are apart: on a page it is some 
 def draw_forest(answer: Answer) -> Forest | None:
     """Return the plot of the main findings, with the first variant against itself below them; None if there is none.
 
-    What a proof claims is drawn as what is documented is.
+    A proof's claim is drawn like a documented number.
     """
     if not answer.mains:
         return None
@@ -44,8 +44,8 @@ def draw_forest(answer: Answer) -> Forest | None:
     axis = (low - room, high + room)
     kinds = {found.kind for found in rows}
     if "scaling" in kinds:
-        meaning = "work done by each GPU, against fewer GPUs"
-    else:  # a container's rows say of what they are a ratio
+        meaning = "throughput per GPU, against fewer GPUs"
+    else:  # a container's rows name their ratio
         meaning = f"{'ratio' if 'container' in kinds else 'times as fast'}, logarithmic"
     return Forest(
         rows=[_draw_row(found, axis) for found in rows],
@@ -57,7 +57,7 @@ def draw_forest(answer: Answer) -> Forest | None:
 
 
 def _name_compared(found: RatioFinding) -> list[str]:
-    """Return what a ratio is of, the variant that it speaks for first."""
+    """Return the names of what a ratio compares, its subject first."""
     subject, against = VariantName(found.subject.title), VariantName(found.against.title)
     match found.kind:
         case "ratio":
@@ -89,7 +89,7 @@ def _draw_row(found: RatioFinding, axis: _Axis) -> ForestRow:
 
 
 def _choose_badge(found: RatioFinding) -> Badge:
-    """Return what is said of a row: what became of a claim, or of what is documented, else what is known of the ratio."""
+    """Return a row's badge: the outcome of a claim or a documented number, else the state of the ratio."""
     if found.claim:
         return badge_claimed(found)
     if found.documented:
@@ -101,7 +101,7 @@ def _choose_badge(found: RatioFinding) -> Badge:
 
 
 def _list_bands(found: RatioFinding) -> list[tuple[_Range, str]]:
-    """Return the ranges that are documented or claimed of a ratio, with what is said of each."""
+    """Return the documented and claimed ranges of a ratio, each with its caption."""
     bands: list[tuple[_Range, str]] = [
         ((one.ratio.low, one.ratio.high) if one.ratio else (None, None), f"documented {one.documented}")
         for one in found.documented

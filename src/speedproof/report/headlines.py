@@ -124,7 +124,7 @@ def describe_outcome(claim: ClaimResult) -> str:
 
 
 def describe_answer(answer: Answer) -> list[str]:
-    """Return the answer in a line, how sure it is in another, and what was documented in a third, where anything was."""
+    """Return the answer, its certainty and what was documented, if anything, as a line each."""
     documented = [f"Documented: {said}" for said in describe_documented(answer)]
     if not answer.mains:
         return [describe_alone(answer), *documented]
@@ -133,7 +133,7 @@ def describe_answer(answer: Answer) -> list[str]:
 
 
 def describe_documented(answer: Answer) -> list[str]:
-    """Return, as one sentence, the documented numbers, with what became of each; nothing if there are none."""
+    """Return, as one sentence, the documented numbers with their outcomes; nothing if there are none."""
     if answer.alone:
         return [describe_outcome(answer.alone)]
     return [_describe_claims(answer.documented)] if answer.documented else []
@@ -150,11 +150,11 @@ def _describe_claims(found: RatioFinding) -> str:
 
 
 def describe_alone(answer: Answer) -> str:
-    """Return the answer where no two variants could be compared: what came of a documented number, or that there is nothing."""
+    """Return the answer if no two variants could be compared: a documented number's outcome, or that there is none."""
     claim = answer.alone
     if claim is None or claim.verdict == "inconclusive":
         return f"No two variants could be compared{': ' if answer.differences else ''}{'; '.join(answer.differences)}."
-    return f"{claim.text}: {format_value(claim.measured, claim.unit)}, where {claim.documented} is documented."
+    return f"{claim.text}: measured {format_value(claim.measured, claim.unit)}, documented {claim.documented}."
 
 
 def _say_verdict(claim: ClaimResult) -> str:

@@ -1,4 +1,4 @@
-"""What speaks against a ratio, in words."""
+"""The objections to a ratio, in words."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -7,20 +7,20 @@ from speedproof.util.numbers import Unit, format_count, format_duration, format_
 from speedproof.util.text import capitalize
 from speedproof.util.units import MIB
 
-# Where a process spends time outside of its epochs.
+# Where a process spends time outside its epochs.
 _PLACES = {
     "start_up_s": "before its first epoch",
     "first_epoch_s": "in its first epoch",
     "unreported_s": "between its epochs",
     "after_s": "after its last epoch",
-    "elsewhere_s": "outside of its epochs",
+    "elsewhere_s": "outside its epochs",
     "before_reports_s": "until its first report",
     "after_reports_s": "after its last report",
 }
-# Why our clock did not see epochs: of one variant, of both, and what to do about it.
+# Why our clock did not see epochs: words for one variant, for both, and the remedy.
 _UNSEEN = {
     "together": ("its reports arrive together", "their reports arrive together", "print with flush"),
-    "file": ("its file is written at once", "their files are written at once", "append each row as its epoch ends"),
+    "file": ("its file is written all at once", "their files are written all at once", "append each row as its epoch ends"),
     "replaced": (
         "it writes a marks file of its own",
         "they write marks files of their own",
@@ -28,36 +28,35 @@ _UNSEEN = {
     ),
     "none": ("it has too few", "they have too few", "run more epochs"),
 }
-# By what a variant is faster, and what contradicts that.
+# By which metric a variant is faster, and which metric contradicts that.
 _AVERAGES = {"epoch": "average epoch", "rate": "rate"}
 _WHOLES = {"all_epochs": "over all epochs", "process": "as a whole process"}
 
 
 _TEMPLATES: dict[ObjectionKind, str] = {
     "works when judged": "the quality command takes at least {judging_s:s} for {whose} and {other_judging_s:s} for the other, "
-    "but a run of {whose} saves {gain_s:s}",
-    "watched run": "no sign that {whose} behaves differently when it is watched: it ran {watched_s:s}, its blind runs predict "
+    "but {whose} saves {gain_s:s} per run",
+    "watched run": "no sign that {whose} behaves differently when watched: it took {watched_s:s}, and its blind runs predict "
     "{between}",
     "noise": "runs of one variant differ by {spread:%}, more than the {effect:%} between the variants",
-    "busy machine": "other programs took {others_cores:.2g} of {cores:#core} during the runs",
-    "stolen time": "the hypervisor took {stolen_cores:.2g} of {cores:#core} away during the runs",
-    "cpu quota": "a CPU quota held the runs back for {held_s:~s} of core time in {watched_s:~s}",
-    "heat": "heat held the processor's clock down {events:#time} during the runs",
-    "gpu clocks": "the GPU held its clocks down in {held:%} of the samples of {whose}, {other_held:%} of the other's; the "
+    "busy machine": "other programs used {others_cores:.2g} of {cores:#core} during the runs",
+    "stolen time": "the hypervisor took away {stolen_cores:.2g} of {cores:#core} during the runs",
+    "cpu quota": "a CPU quota throttled the runs for {held_s:~s} of core time in {watched_s:~s}",
+    "heat": "heat throttled the processor {events:#time} during the runs",
+    "gpu clocks": "the GPU was throttled in {held:%} of the samples of {whose} and {other_held:%} of the other's; the "
     "other's mean clock is {clock_ratio:.3g}× as high",
-    "gpu still busy": "when {whose} says that an epoch is done, the GPU still works for {overhang_s:s} on it (the other's: "
+    "gpu still busy": "when {whose} reports the end of an epoch, the GPU works on it for another {overhang_s:s} (the other's: "
     "{other_overhang_s:s}); synchronize before you read the clock",
 }
-# What stands behind a variant's name.
+# What follows a variant's name.
 _OF_NAMED: dict[ObjectionKind, str] = {
-    "may be slowed": " was only run with {names} as it was after another command ran; --isolate drops such changes",
-    "spoilt": " may be slow because {names} vanished or changed while another command ran; restore that first, then prove "
+    "may be slowed": " only ran with {names} as another command left it; --isolate discards such changes",
+    "spoilt": " may be slow because {names} vanished or changed while another command ran; restore it, then prove "
     "again with --isolate",
-    "watched run differs": " behaves differently when it is watched: it ran {watched_s:s}, where its blind runs predict "
-    "{between}",
-    "warm caches": ": its warm-up took {first_s:s}, later runs {later_s:s}, which found compile caches as it left them "
+    "watched run differs": " behaves differently when watched: it took {watched_s:s}, but its blind runs predict {between}",
+    "warm caches": ": its warm-up took {first_s:s}; later runs, with the compile caches that it left, took {later_s:s} "
     "(--caches cold)",
-    "changed packages": " changed packages of the interpreter: {names}; use an environment for each",
+    "changed packages": " changed installed packages: {names}; use a separate environment for each command",
     "changed links": " changed linked files, which all runs see: {names}",
     "changed test data": " changed {names}, which the quality command reads; put it where programs cannot write",
     "cores": " uses {own:.1f} cores, the other {other:.1f}",
@@ -73,7 +72,7 @@ class Named(str):
 
 
 class _Number(float):
-    """A number that a template writes in a unit, as a count of things (`#core`), or as a duration (`~s`)."""
+    """A number that a template formats in a unit, as a count (`#core`), or as a duration (`~s`)."""
 
     def __format__(self, how: str) -> str:
         match how[:1]:
@@ -100,7 +99,7 @@ def describe_objection(objection: Objection, titles: Mapping[str, str]) -> str:
 
 
 def describe_condition(objection: Objection, titles: Mapping[str, str]) -> str:
-    """Return an objection as the beginning of a sentence, in which a variant's name stands as it was typed."""
+    """Return an objection as the beginning of a sentence; a variant's name keeps its case."""
     said = describe_objection(objection, titles)
     return said if isinstance(said, Named) and objection.variant else capitalize(said)
 
@@ -112,7 +111,7 @@ def _fill(template: str, one: Objection, whose: str) -> str:
 
 
 def describe_remedy(objections: Sequence[Objection]) -> str:
-    """Return what to do about noise that hides a difference, as a sentence; nothing if it does not."""
+    """Return a sentence on what to do about noise that hides a difference; nothing without such noise."""
     kinds = {one.kind for one in objections}
     if "noise" not in kinds:
         return ""
@@ -124,8 +123,8 @@ def _left_processes(one: Objection, whose: str) -> str:
     count = f"{number} process{'' if number == 1 else 'es'}"
     used = ""
     if "cpu_s" in one.values:
-        used = ": they had used {} of CPU time (the other's: {})".format(*_format_values(one, "s", "cpu_s", "other_cpu_s"))
-    return Named(f"{whose} left {count} running when it ended, and what they would still have done is not timed{used}")
+        used = " (CPU time so far: {}; the other's: {})".format(*_format_values(one, "s", "cpu_s", "other_cpu_s"))
+    return Named(f"{whose} left {count} running when it ended; their further work is not timed{used}")
 
 
 def _clocks(one: Objection, whose: str) -> str:
@@ -139,25 +138,23 @@ def _unsupported(one: Objection, whose: str) -> str:
 
 
 def _describe_ratios(one: Objection, whose: str, doubt: str) -> str:
-    """Return what a variant reports and what our clock saw: how many times as fast as the other one it is."""
+    """Return the ratio that a variant reports and the one that our clock saw."""
     reported, observed = _format_values(one, "×", "reported", "observed")
     outside = ""
     if "unreported_s" in one.values:
         own, other = (format_value(max(0.0, one.values[name]), "s") for name in ("unreported_s", "unreported_by_other_s"))
-        outside = f": {own} of each of its epochs lie outside the times it reports (the other: {other})"
+        outside = f": {own} of each of its epochs is outside the times it reports (the other: {other})"
     return Named(f"{whose} reports {reported} but our clock saw {observed}{doubt}{outside}")
 
 
 def _outside(one: Objection, whose: str) -> str:
     """Return where a variant's process spends what its epochs save."""
     spent = _describe_places(one)
-    whole = (
-        f", so that its whole process is {format_value(one.values['process'], '×')} as fast" if "process" in one.values else ""
-    )
+    whole = f", so its whole process is {format_value(one.values['process'], '×')} as fast" if "process" in one.values else ""
     if "gain_s" in one.values:
-        saves = f"the epochs of {whose} take {format_value(one.values['gain_s'], 's')} less by its reports"
+        saves = f"by its own reports, the epochs of {whose} take {format_value(one.values['gain_s'], 's')} less"
     elif "interval_gain_s" in one.values:
-        saves = f"from its first report to its last {whose} takes {format_value(one.values['interval_gain_s'], 's')} less"
+        saves = f"from its first to its last report, {whose} takes {format_value(one.values['interval_gain_s'], 's')} less"
     else:
         return f"the process of {whose} takes longer than the other's: {spent}{whole}"
     return f"{saves}, but its process takes longer elsewhere: {spent}{whole}"
@@ -169,17 +166,17 @@ def _describe_places(one: Objection) -> str:
 
 
 def _claimed_ratio(one: Objection, whose: str) -> str:
-    """Return what is left of a ratio of which more is claimed, and why."""
+    """Return what remains of a ratio that is below its claim, and why."""
     reported, corrected, claimed = _format_values(one, "×", "reported", "corrected", "claimed")
     reasons = [f"our clock saw {format_value(one.values['observed'], '×')}"] if "observed" in one.values else []
     if places := _describe_places(one):
         reasons.append(f"it takes longer elsewhere ({places})")
     why = " and ".join(reasons)
-    return Named(f"{whose} is {reported} as fast by its reports, but {why}: that leaves {corrected}, and {claimed} is claimed")
+    return Named(f"{whose} is {reported} as fast by its reports, but {why}: that leaves {corrected}; the claim is {claimed}")
 
 
 def _unobserved(one: Objection, whose: str) -> str:
-    """Return whose epochs our clock did not see, and why; if a gain may be hidden there, how much, and what to do."""
+    """Return whose epochs our clock did not see, and why; if a gain may be hidden there, its size and the remedy."""
     (cause,) = one.names
     its, their, remedy = _UNSEEN[cause]
     unseen = f"the epochs of {whose} were not observed, because {its if one.variant else their}"
@@ -188,10 +185,10 @@ def _unobserved(one: Objection, whose: str) -> str:
     outside = format_value(one.values["outside_s"], "s")
     if "gain_s" in one.values:
         (saved,) = _format_values(one, "s", "gain_s")
-        hidden = f"what they save by its reports, {saved}, may lie in the {outside} that its process takes besides"
+        hidden = f"the {saved} that they save by its reports may be spent in the {outside} outside them"
     else:
-        hidden = f"its process takes {outside} besides"
-    return f"{unseen}, and {hidden}; {remedy}, or compare whole processes (--metric process_s)"
+        hidden = f"its process takes {outside} outside them"
+    return f"{unseen}; {hidden}; {remedy}, or compare whole processes (--metric process_s)"
 
 
 def _direction(one: Objection, whose: str) -> str:
@@ -228,18 +225,18 @@ def _helped(one: Objection, whose: str) -> str:
 
 
 def _describe_left(one: Objection, whose: str, when: str) -> str:
-    """Return how long a variant takes with what a run left, and without it."""
+    """Return how long a variant takes with and without what a run left."""
     what = "epoch" if "timed_epoch_s" in one.values else "process"
     with_s, without_s = _format_values(one, "s", f"timed_{what}_s", f"without_{what}_s")
     left = f"{with_s} with {_list_names(one.names)}, which appeared {when}, and {without_s} without"
-    said = f"{whose} takes {left}; delete that first, then prove again with --isolate"
+    said = f"{whose} takes {left}; delete it, then prove again with --isolate"
     return f"an epoch of {said}" if what == "epoch" else Named(said)
 
 
 def _carried_over(one: Objection, whose: str) -> str:
     first = "first timed run" if one.values["timed"] else "warm-up"
-    took = _fill("took {first_s:s}, later runs {later_s:s}, and changed {names}, which later runs see", one, whose)
-    return Named(f"{whose}: its {first} {took}; delete that first, then prove again with --isolate")
+    took = _fill("took {first_s:s} and changed {names}; later runs, which see that, took {later_s:s}", one, whose)
+    return Named(f"{whose}: its {first} {took}; delete it, then prove again with --isolate")
 
 
 def _list_names(names: Sequence[str]) -> str:
@@ -249,18 +246,20 @@ def _list_names(names: Sequence[str]) -> str:
 def _order(one: Objection, whose: str) -> str:
     after_other, after_own = _format_values(one, "×", "after_other", "after_own")
     only = " only" if one.blocks else ""
-    return Named(f"{whose} is faster{only} after the other: {after_other} as fast then, {after_own} after its own runs")
+    return Named(
+        f"{whose} is faster{only} after a run of the other: {after_other} as fast then, {after_own} after its own runs"
+    )
 
 
 def _trend(one: Objection, whose: str) -> str:
     change = one.values["change"]
     moved = f"{'rise' if change > 0 else 'fall'} by {format_value(abs(change), '%')}"
-    return f"from the first round to the last, the values of {whose} {moved}; the order balances that"
+    return f"from the first round to the last, the values of {whose} {moved}; the order of the runs balances this"
 
 
 def _shared_gpu(one: Objection, whose: str) -> str:
     more = int(one.values["processes"]) - len(one.names)
-    return f"others were on the GPU: {', '.join(one.names)}{f' and {more} more' if more else ''}"
+    return f"other processes used the GPU: {', '.join(one.names)}{f' and {more} more' if more else ''}"
 
 
 def _format_values(one: Objection, unit: Unit, *names: str) -> tuple[str, ...]:

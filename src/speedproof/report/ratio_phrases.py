@@ -1,4 +1,4 @@
-"""What was found of a ratio, in words: each clause stands here once, for `prove`, the first screen, headlines and tables."""
+"""A finding about a ratio, in words: one place for the clauses of `prove`, the first screen, headlines and tables."""
 
 from typing import Literal
 
@@ -16,13 +16,13 @@ from speedproof.stats.sequential import MOST_PAIRS
 from speedproof.util.numbers import format_count, format_digit, format_ratio, format_value
 from speedproof.util.text import capitalize
 
-# What stands before a number that is no finding yet.
+# What precedes a number without a verdict.
 _OPENINGS: dict[State, str] = {
     State.TOO_FEW: "No verdict yet: ",
     State.ONE_PAIR: "No verdict yet: ",
     State.INCONCLUSIVE: "Inconclusive: ",
     State.CONTESTED: "Inconclusive: ",
-    State.EQUIVALENT: "No difference that matters: ",
+    State.EQUIVALENT: "Equivalent: ",
 }
 _BADGES: dict[State, tuple[str, Tone]] = {
     State.FASTER: ("faster", "good"),
@@ -40,12 +40,12 @@ _OTHER_BADGES: dict[tuple[str, State], tuple[str, Tone]] = {
     ("container", State.FASTER): ("cost shown", "open"),
     ("container", State.SLOWER): ("gain shown", "good"),
 }
-_CLAIM_WORDS: dict[Proof, str] = {"claim holds": "holds", "claim fails": "fails"}  # after the claim itself
+_CLAIM_WORDS: dict[Proof, str] = {"claim holds": "holds", "claim fails": "fails"}  # after the claim
 _CLAIM_TONES: dict[Proof, Tone] = {"claim holds": "good", "claim fails": "bad", "worse quality": "bad"}
 
 
 def describe_state(found: RatioFinding) -> Badge:
-    """Return what is known of a ratio, in a word or two."""
+    """Return the state of a ratio in a word or two."""
     return badge_state(found.state, found.kind, found.unequal)
 
 
@@ -53,29 +53,29 @@ def badge_state(state: State, kind: Literal["ratio", "scaling", "container", "no
     """Return a state in a word or two."""
     text, tone = _OTHER_BADGES.get((kind, state), _BADGES[state])
     shown = state in (State.FASTER, State.SLOWER)
-    return Badge(f"{text}, of unequal work", "open") if unequal and shown else Badge(text, tone)
+    return Badge(f"{text}, unequal work", "open") if unequal and shown else Badge(text, tone)
 
 
 def describe_claimed(found: RatioFinding) -> str:
-    """Return what became of a proof's claim, as it stands behind it."""
+    """Return the outcome of a proof's claim, in words that follow the claim."""
     return _CLAIM_WORDS.get(found.outcome, found.outcome)
 
 
 def badge_claimed(found: RatioFinding, claim: str = "") -> Badge:
-    """Return what became of a proof's claim, which may be written out."""
+    """Return the outcome of a proof's claim, after the claim itself if it is given."""
     text = f"claim {claim}: {describe_claimed(found)}" if claim else f"claim {describe_claimed(found)}"
     return Badge(text, _CLAIM_TONES.get(found.outcome, "open"))
 
 
 def describe_main(found: RatioFinding) -> list[str]:
-    """Return in one sentence what a ratio says; never more than its interval and its quality allow."""
+    """Return a ratio as one sentence, which claims no more than its interval and its quality allow."""
     value, here = format_ratio(*found.ends, *found.bounds)[0], name_here(found.place)
     opening = _OPENINGS.get(found.state, "")
     if found.kind == "scaling" and found.ranks:
         larger, smaller = found.ranks
         others = "one" if smaller == 1 else f"each of {smaller}"
         each = f"{opening}{'each' if opening else 'Each'} of {larger} GPUs of "
-        done = f" gets {value} as much done as {others} of "
+        done = f" has {value} the throughput of {others} of "
         return [each, VariantName(found.subject.title), done, VariantName(found.against.title), f"{here}."]
     if found.kind == "container":
         return [opening, VariantName(found.subject.title), f" takes {value} as long inside the container as outside{here}."]
@@ -88,7 +88,7 @@ def describe_main(found: RatioFinding) -> list[str]:
 
 
 def _describe_speed(found: RatioFinding, value: str) -> list[str]:
-    """Return in one sentence what a ratio of times says of two variants."""
+    """Return a ratio of times as one sentence."""
     does, here = _describe_doing(found), _describe_here(found)
     whole = "".join(f"; {one}" for one in describe_whole(found.whole))
     near = warn_of_machines(found.place, found.centre)
@@ -101,7 +101,7 @@ def _describe_speed(found: RatioFinding, value: str) -> list[str]:
         case State.EQUIVALENT:
             return [*_compare(found, does, here), f"{whole}."]
         case State.WORSE_QUALITY:
-            return ["Withheld: ", *_compare(found, does, here), f", but at a worse quality{_name_judged(found)}."]
+            return ["Withheld: ", *_compare(found, does, here), f", but the quality{_name_judged(found)} is worse."]
         case State.INCONCLUSIVE | State.CONTESTED:
             opening = f"Inconclusive: {_list_doubts(found)}"
         case State.TOO_FEW | State.ONE_PAIR:
@@ -110,21 +110,21 @@ def _describe_speed(found: RatioFinding, value: str) -> list[str]:
 
 
 def describe_sureness(found: RatioFinding) -> str:
-    """Return the interval, of how many pairs on how many machines it is, and what would decide if that does not."""
+    """Return the interval with its pairs and machines, and, if that does not decide, what would."""
     machines = f"{found.place.hosts} machines" if found.place.scope == "model" else "one machine"
     experiment = f", {found.place.experiment}" if found.place.experiment else ""
     evidence = f"{_describe_evidence(found, f' on {machines}{experiment}')}."
     if found.needed:
-        return f"{evidence} Which is faster, {describe_needed(found.needed, found.place.scope)}."
+        return f"{evidence} {describe_needed(found.needed, found.place.scope, ' which is faster')}."
     for claim in found.documented:
         if claim.needed:
-            decides = describe_needed(claim.needed, found.place.scope)
-            return f"{evidence} Whether it is {claim.documented}, as documented, {decides}."
+            question = f" whether it is {claim.documented}, as documented"
+            return f"{evidence} {describe_needed(claim.needed, found.place.scope, question)}."
     return evidence
 
 
 def write_proof_sentence(found: RatioFinding, claim: str | None, fixed_rounds: bool) -> str:
-    """Return all that a proof found of a command in a paragraph; `claim` is what is claimed, as it was typed."""
+    """Return a paragraph with all that a proof found about a command; `claim` is the claim as it was typed."""
     evidence = "; ".join([_describe_evidence(found), *describe_whole(found.whole), *_describe_observed(found)])
     verb = "measured" if found.is_open or found.is_undecided else "is"
     said = f"{''.join(_compare(found, verb, _describe_here(found)))}{_name_metric(found)} ({evidence})"
@@ -146,7 +146,7 @@ def write_proof_sentence(found: RatioFinding, claim: str | None, fixed_rounds: b
 
 
 def describe_more(found: RatioFinding, fixed_rounds: bool) -> str | None:
-    """Return what would decide, if anything is to be decided; of a claim, for which pairs are not counted, nothing."""
+    """Return what would decide, if anything is open; None for a claim, whose pairs are not planned."""
     if found.hidden_by_digits:
         return _describe_digits(found)
     if found.state == State.CONTESTED:
@@ -162,12 +162,12 @@ def describe_more(found: RatioFinding, fixed_rounds: bool) -> str | None:
         return describe_needed(found.needed, found.place.scope)
     most = MOST_NAMED if fixed_rounds else MOST_PAIRS
     if found.state == State.INCONCLUSIVE and found.pairs < most:
-        return f"no number of pairs up to {most} would decide, if all vary as these do"
+        return f"with this much variation, not even {most} pairs would decide"
     return None
 
 
 def describe_speedup(found: RatioFinding) -> str:
-    """Return a headline: by which metric, which of two variants is how many times as fast, where, and how sure that is."""
+    """Return a headline: the metric, which variant is how many times as fast, where, and how sure that is."""
     what = found.metric_title if found.target is None else f"{found.metric_title} ({found.target:g})"
     where = f" {describe_place(found.place)}"
     evidence = _describe_evidence(found)
@@ -180,11 +180,11 @@ def describe_speedup(found: RatioFinding) -> str:
         f"; {reason}" for reason in [*_doubt_quality(found), *([found.work.reason] if found.work and found.unequal else [])]
     )
     opening = "inconclusive: " if found.is_open else "no verdict yet: " if found.is_undecided else ""
-    # A proof's may be a reported one; those of workloads have names of their own, which take no article.
+    # The quality of a proof may be a reported one; the names that workloads give theirs take no article.
     quality = found.rule.title if found.rule.name == Quality().name else "quality"
     keeps = found.state == State.FASTER and found.learning is not None and found.learning.check.outcome == "no worse"
     said = "".join(_compare(found, "measured" if opening else "is", where))
-    return f"{what}: {opening}{said}{f', at a {quality} no worse' if keeps else ''} ({evidence})."
+    return f"{what}: {opening}{said}{f', and its {quality} is no worse' if keeps else ''} ({evidence})."
 
 
 def describe_cell(found: RatioFinding) -> str:
@@ -199,18 +199,18 @@ def describe_cell(found: RatioFinding) -> str:
         case State.INCONCLUSIVE | State.CONTESTED:
             text = f"inconclusive ({interval}){worse}"
         case State.ONE_PAIR:
-            text = f"no verdict of one pair ({value}){worse}"
+            text = f"no verdict: one pair ({value}){worse}"
         case State.TOO_FEW if found.has_interval:
-            text = f"no verdict of fewer than {LEAST_PAIRS} pairs ({value}, {interval}){worse}"
+            text = f"no verdict: fewer than {LEAST_PAIRS} pairs ({value}, {interval}){worse}"
         case State.TOO_FEW:
-            text = f"no verdict of {format_count(found.pairs, 'pair')} ({value}){worse}"
+            text = f"no verdict: {format_count(found.pairs, 'pair')} ({value}){worse}"
         case _:
             text = f"{value} ({interval}){worse}"
     return text if found.target is None else f"{found.target:g}: {text}"
 
 
 def _doubt_quality(found: RatioFinding) -> list[str]:
-    """Return why the faster variant may learn less, if it may."""
+    """Return why the faster variant's quality is in doubt, if it is."""
     if found.learning is None:
         return []
     check = found.learning.check
@@ -219,55 +219,53 @@ def _doubt_quality(found: RatioFinding) -> list[str]:
 
 
 def name_mode(found: RatioFinding) -> str:
-    """Return how the runs of a ratio ran, if it was not as they do by themselves."""
+    """Return that the runs of a ratio were profiled, if they were."""
     return "" if found.mode == "timed" else ", under the profiler"
 
 
 def describe_whole(whole: WholeProcess | None) -> list[str]:
-    """Return the whole process' ratio, if it says something else."""
+    """Return the whole process' ratio, if there is one."""
     if whole is None:
         return []
     value, interval = format_ratio(*whole.ends)
-    return [f"by the {whole.title} {value}{'' if whole.ends[1] is None else f' ({interval})'}"]
+    return [f"{value}{'' if whole.ends[1] is None else f' ({interval})'} by the {whole.title}"]
 
 
 def describe_interval(ends: RatioEnds, pairs: int, few: bool, where: str = "", *bounds: float, joint: bool = False) -> str:
-    """Return a ratio's interval, and of how many pairs it is; joint, if it is one of several that hold together."""
+    """Return a ratio's interval and its number of pairs; a `joint` interval holds together with others."""
     interval = "" if ends[1] is None else f"{'joint ' if joint else ''}95 % interval {format_ratio(*ends, *bounds)[1]}, "
     return f"{interval}{format_count(pairs, 'pair')} of runs{where}{f'; a verdict needs {LEAST_PAIRS}' if few else ''}"
 
 
-def describe_needed(needed: Needed, scope: Scope | None) -> str:
-    """Return how many pairs, or machines, would decide if they came out as those before, and what the missing ones take."""
+def describe_needed(needed: Needed, scope: Scope | None, question: str = "") -> str:
+    """Return how many pairs, or machines, would decide if the next ones vary like these, and how long the missing ones take."""
     what = "machine" if scope == "model" else "pair"
-    return f"{format_count(needed.pairs, what)} in all would decide, {_describe_minutes(needed.minutes)} more"
+    return f"{format_count(needed.pairs, what)} in total would decide{question}, {_describe_minutes(needed.minutes)} more"
 
 
 def describe_futile(stopped: StoppedExperiment) -> str:
-    """Return why rounds ended that would hardly have decided, and how many would."""
+    """Return why the rounds ended early without a decision, and how many rounds would decide."""
     most = (
         f"{stopped.reachable} rounds" if stopped.reachable == stopped.most else f"the {stopped.reachable} rounds of the budget"
     )
     enough = (
-        f"{stopped.needed} fixed beforehand would, if they vary as these do (--rounds {stopped.needed})"
-        if stopped.needed
-        else f"not even {MOST_NAMED} would, if they vary as these do"
+        f"{stopped.needed} fixed rounds would (--rounds {stopped.needed})" if stopped.needed else f"not even {MOST_NAMED} would"
     )
-    return f"rounds ended after {stopped.rounds}, since {most} would hardly decide; {enough}"
+    return f"stopped after {stopped.rounds} rounds: with this much variation, {most} are unlikely to decide; {enough}"
 
 
 def describe_undecided(found: RatioFinding) -> str:
-    """Return what is said of a ratio by which no difference is shown."""
+    """Return the words for a ratio without an established difference."""
     return describe_unclaimed("no verdict" if found.is_undecided else found.state.value)
 
 
 def describe_unclaimed(outcome: str) -> str:
-    """Return what is said of a ratio by which no variant is shown to be faster."""
+    """Return the words for an outcome in which no variant is faster."""
     return {"no verdict": "too few pairs for a verdict", "equivalent": "equivalent"}.get(outcome, "inconclusive")
 
 
 def _compare(found: RatioFinding, does: str, where: str) -> list[str]:
-    """Return the clause that one variant is so many times as fast as the other, there."""
+    """Return the clause that one variant is so many times as fast as the other."""
     subject, against = VariantName(found.subject.title), VariantName(found.against.title)
     if found.state == State.EQUIVALENT:
         return [subject, f" {does} as fast as ", against, f"{where}, within {format_value(found.margin, '%')}"]
@@ -275,12 +273,12 @@ def _compare(found: RatioFinding, does: str, where: str) -> list[str]:
 
 
 def _describe_here(found: RatioFinding) -> str:
-    """Return that a ratio is of one machine, and of unequal work if the numbers of epochs differ."""
+    """Return where a ratio was measured, and that the work is unequal if the numbers of epochs differ."""
     here = name_here(found.place)
     if found.work is None or found.work.epochs is None:
         return here
     own, other = found.work.epochs
-    return f"{here}, of unequal work ({format_count(own, 'epoch')} against {other:g})"
+    return f"{here}, with unequal work ({format_count(own, 'epoch')} against {other:g})"
 
 
 def _describe_doing(found: RatioFinding) -> str:
@@ -304,23 +302,23 @@ def _describe_observed(found: RatioFinding) -> list[str]:
 
 
 def _list_doubts(found: RatioFinding) -> str:
-    """Return the reasons that a sentence begins with, each with a semicolon behind it."""
+    """Return the objections that a sentence begins with, each followed by a semicolon."""
     return "".join(f"{describe_objection(one.objection, found.titles)}; " for one in found.caveats if one.leads)
 
 
 def _warn_of_bound(found: RatioFinding) -> str:
-    """Return that another machine may decide otherwise, if the ratio is near to what it is compared with."""
+    """Return that another machine may decide otherwise, if the ratio is close to its bound."""
     if found.outcome not in ("faster", "slower", "claim holds", "claim fails"):
         return ""
     return warn_of_machines(found.place, found.centre, *found.bounds)
 
 
 def _describe_digits(found: RatioFinding) -> str:
-    """Return what to do about a ratio that is hidden by the digits of its times."""
+    """Return what to do about a ratio that the rounding of its times hides."""
     if METRICS[found.metric].printed == "rate":
-        return "rates are printed with too few digits; print more"
+        return "the printed rates have too few digits; print more"
     digit_s = found.printed.digit_s if found.printed else 0.0
-    return f"epochs are printed to {format_digit(digit_s)}; print more digits, or drop --epoch-s"
+    return f"epoch times are printed to {format_digit(digit_s)}; print more digits, or drop --epoch-s"
 
 
 def _describe_minutes(minutes: float) -> str:
@@ -331,32 +329,32 @@ def _describe_minutes(minutes: float) -> str:
 
 
 def _name_judged(found: RatioFinding) -> str:
-    """Return whose quality is judged, unless it is that of the variant which a sentence is about."""
+    """Return whose quality is judged, unless it is the subject's."""
     learning = found.learning
     return "" if learning is None or learning.judged == found.subject else f" of {learning.judged.title}"
 
 
 def _describe_learning(found: RatioFinding) -> str:
-    """Return at what quality a ratio was found; both variants' values, whether or not they are judged."""
+    """Return both variants' qualities, judged or not."""
     learning, rule = found.learning, found.rule
     if learning is None:
         return ""
     if learning.own is None or learning.other is None:
-        return "" if rule.margin is None else f", at a {rule.title} that is not judged: {learning.check.reason}"
+        return "" if rule.margin is None else f"; {rule.title} not judged: {learning.check.reason}"
     values = f"{rule.format(learning.own)} against {rule.format(learning.other)}"
     if rule.margin is None:
-        return f", at a {rule.title} of {values}, which is not judged (--margin)"
-    return _describe_judged(found, learning) or f", at a {rule.title} of {values}"
+        return f"; {rule.title} {values}, not judged (no --margin)"
+    return _describe_judged(found, learning) or f"; {rule.title} {values}"
 
 
 def _describe_judged(found: RatioFinding, learning: Learning) -> str:
-    """Return what came of the judged variant's quality; nothing if nothing rests on it."""
+    """Return the outcome of the judged quality; nothing if the verdict does not depend on it."""
     rule, of, reason = found.rule, _name_judged(found), learning.check.reason
     match found.outcome:
         case "worse quality":
-            return f", but at a worse quality{of}: {reason}"
+            return f", but the quality{of} is worse: {reason}"
         case "quality not established":
-            return f", but that the quality{of} is no worse is not established: {reason}"
+            return f", but it is not established that the quality{of} is no worse: {reason}"
         case "faster" | "slower" | "claim holds" if learning.check.outcome == "no worse":
             ends = (learning.other, learning.own) if of else (learning.own, learning.other)  # the judged variant's first
             return (

@@ -11,7 +11,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from speedproof.report.document import Link, Marked, Words
-from speedproof.report.headlines import describe_statement, describe_verdict, name_case
+from speedproof.report.headlines import name_case
 from speedproof.report.markdown import escape_markdown
 from speedproof.report.scope import SHARED_MACHINE
 from speedproof.results.comparison import COMPARISON_FILE, Comparison

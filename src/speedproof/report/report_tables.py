@@ -21,7 +21,7 @@ _CLOCKS = (TIME_TO_QUALITY, PROCESS_TO_QUALITY)
 
 
 def compose_claims(comparison: Comparison) -> list[Element]:
-    """Compose the outcomes of documented numbers, with what differs from the documented measurement by letter."""
+    """Compose the outcomes of documented numbers, with a letter for each condition that differs."""
     if not comparison.claims:
         return []
     claims = [claim for claim in comparison.claims if claim.verdict != "not measured"]
@@ -57,7 +57,7 @@ def compose_ablation(comparison: Comparison) -> list[Element]:
     stages, quality = comparison.ablation, comparison.quality
     if len(stages) < 2:
         return []
-    changes = "Largest changes in the trace, a training epoch"
+    changes = "Largest changes in the trace, per training epoch"
     rows = [
         write_row(
             name_place(stage.title, stage, comparison),
@@ -86,7 +86,7 @@ def compose_speed(comparison: Comparison) -> list[Element]:
         for row in comparison.incomparable
     ]
     if apart:
-        elements.append(Text(["Not compared, since more than the techniques differed inside an experiment:"]))
+        elements.append(Text(["Not compared, because more than the techniques differed within an experiment:"]))
     return elements + make_table(["Experiment", "Mode", "Variants", "Differs"], apart)
 
 
@@ -98,7 +98,7 @@ def compose_quality(comparison: Comparison) -> list[Element]:
 
 
 def compose_ways(comparison: Comparison) -> list[Element]:
-    """Compose how long variants take to each quality that is in reach."""
+    """Compose the times to each quality that was reached."""
     header = [
         *(comparison.quality.title, "Variant", "Runs that reached it", "Epochs", "Training clock"),
         *("From the start of the process", "Ratio, training clock", "Ratio, from the start"),
@@ -128,9 +128,9 @@ def compose_phases(evidence: Evidence, recorders: Sequence[str]) -> list[Element
 
 
 def compose_roofline(comparison: Comparison) -> list[Element]:
-    """Compose how near variants come to what the GPU was measured to do."""
+    """Compose each variant's distance to the measured limit of the GPU."""
     header = [
-        *("Variant", "Arithmetic an epoch", "Least traffic", "At the measured rate of products", "Of copies"),
+        *("Variant", "Arithmetic per epoch", "Least traffic", "At the measured rate of products", "Of copies"),
         *("Training epoch", "Share of the bound"),
     ]
     rows = []

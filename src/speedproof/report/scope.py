@@ -6,14 +6,14 @@ from speedproof.stats.finding import MeasuredPlace, Reader
 from speedproof.util.numbers import format_count
 
 SHARED_MACHINE = "shared machine"  # in a table: another experiment measured there at the same time
-# Of two machines of one model, public logs of the same source are 1.84 % apart, where the gain that they show is 1.31 %
-# (docs/statistics.md); a margin of half as much again is for machines that nobody compared.
+# Public logs of the same source on two machines of one model are 1.84 % apart, while the gain that they show is 1.31 %
+# (docs/statistics.md). Half as much again is added for machines that nobody compared.
 _MACHINES_DIFFER_BY = 0.03
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
 def describe_place(place: MeasuredPlace) -> str:
-    """Return where a number holds, for a sentence: on one machine, which has such a device, or on a model of GPU."""
+    """Return where a number holds, for a sentence: on one machine and its device, or on a model of GPU."""
     if place.scope == "model":
         return f"on {place.device} ({place.hosts} machines{', some shared with another experiment' if place.shared else ''})"
     company = ", shared with another experiment" if place.shared else ""
@@ -21,24 +21,24 @@ def describe_place(place: MeasuredPlace) -> str:
 
 
 def name_here(place: MeasuredPlace) -> str:
-    """Return that a number is of one machine, for the end of a clause; nothing if it is of several."""
+    """Return "on this machine", for the end of a clause; nothing for a number of several machines."""
     if place.scope == "model":
         return ""
     return " on this machine, which another experiment shared" if place.shared else " on this machine"
 
 
 def warn_of_machines(place: MeasuredPlace, ratio: float, bound: float = 1.0) -> str:
-    """Return that another machine may decide otherwise, if a ratio of one machine is as near to a bound as machines differ."""
+    """Return that another machine may decide otherwise, if the distance from a bound is within what machines differ by."""
     near = place.scope == "here" and abs(ratio / bound - 1) <= _MACHINES_DIFFER_BY
-    return "; machines of one model differ by as much" if near else ""
+    return "; machines of one model differ this much" if near else ""
 
 
 def describe_attempt(number: int) -> list[str]:
-    """Return, as one sentence, that a proof repeats others of the same commands; none of the first."""
+    """Return that a proof repeats others of the same commands; nothing for the first."""
     if number == 1:
         return []
     proof = f"{_ORDINALS[number - 1].capitalize()} proof" if number <= len(_ORDINALS) else f"Proof number {number}"
-    return [f"{proof} of these commands here. Each proof has its own chance of a false claim."]
+    return [f"{proof} of these commands in this folder. Repeated proofs raise the chance of a false claim."]
 
 
 def name_place(title: str, row: SampledRow, comparison: Comparison) -> str:

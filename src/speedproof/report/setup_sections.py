@@ -20,7 +20,7 @@ _OF_CUDA, _OF_A_GPU = {"CUDA"}, {"CUDA", "GPU", "GPU counters", "GPU clocks"}  #
 
 
 def compose_conditions(evidence: Evidence) -> list[Element]:
-    """Compose what a reader must know of the machine, the data and how variants differ."""
+    """Compose the machine, the data and how the variants differ."""
     conditions = evidence.comparison.conditions
     rows = [["Device", conditions.device_name()]]
     if gpu := conditions.gpu:
@@ -53,7 +53,7 @@ def _list_techniques(results: Results) -> list[Row]:
 
 
 def compose_runs(evidence: Evidence) -> list[Element]:
-    """Compose the table of runs, and the warnings about them. Of a proof, what no command tells has no column."""
+    """Compose the table of runs, and the warnings about them. For a proof, values that no command reports have no column."""
     runs = evidence.results.runs
     header = [
         "Experiment",
@@ -69,8 +69,8 @@ def compose_runs(evidence: Evidence) -> list[Element]:
     if evidence.proof:
         profiled = any(run.run.profiler != "none" for run in runs)
         counted = any(run.run.epochs or len(run.epochs) for run in runs)
-        told = [True, True, profiled, True, counted, True, evidence.tells_quality, True]
-        header, *rows = (list(compress(row, told)) for row in (header, *rows))
+        reported = [True, True, profiled, True, counted, True, evidence.tells_quality, True]
+        header, *rows = (list(compress(row, reported)) for row in (header, *rows))
     warnings = evidence.comparison.warnings
     return [Table(header, rows), *([Text(["Warnings:"]), Text(warnings, bullets=True)] if warnings else [])]
 
@@ -82,7 +82,7 @@ def _list_run(run: MeasuredRun) -> Row:
 
 
 def _describe_end(run: Run) -> str:
-    """Return how a run ended, and where it was continued."""
+    """Return how a run ended, and at which epochs it was resumed."""
     breaks = [f"continued at epoch {part.first_epoch} ({part.reason})" for part in run.continued]
     return ", ".join([f"{run.outcome}: {run.reason}" if run.reason else run.outcome, *breaks])
 
@@ -103,14 +103,14 @@ def compose_unmeasured(evidence: Evidence) -> list[Element]:
     """Compose what could not be measured or used on this machine."""
     diagnosis = read_diagnosis(evidence.results.folder)
     findings = diagnosis.findings if diagnosis else []
-    # A command owes no build of a framework; the first page shows that no GPU was used.
+    # A command need not bring a framework; the first screen shows that no GPU was used.
     unasked = (_OF_CUDA if evidence.comparison.conditions.gpu else _OF_A_GPU) if evidence.proof else set()
     lacking = [one for one in findings if one.state in ("absent", "problem") and one.subject not in unasked]
     doubtful = _list_findings([one for one in findings if one.state == "notice"])
     elements = make_table(["What", "Found", "To have it"], _list_findings(lacking), RESULT_PROSE["lacking"]())
     if doubtful:
-        lead = "Works, but to know" if lacking else "What to know of this machine"
-        elements += [Text([f"{lead} before numbers are quoted:"]), Table(["What", "Found", "To change it"], doubtful)]
+        lead = "Available, with caveats" if lacking else "Caveats of this machine"
+        elements += [Text([f"{lead} (read before you quote numbers):"]), Table(["What", "Found", "To change it"], doubtful)]
     if not evidence.proof and (absent := _list_absent_pictures(evidence)):
         elements.append(Text(absent, bullets=True))
     return elements
@@ -121,13 +121,13 @@ def _list_findings(findings: Sequence[Finding]) -> list[Row]:
 
 
 def _list_absent_pictures(evidence: Evidence) -> list[str]:
-    from speedproof.report.figures.draw import FIGURES  # `verdict` draws nothing, and waits for no matplotlib
+    from speedproof.report.figures.draw import FIGURES  # `verdict` draws nothing, and should not wait for matplotlib
 
     return [f"{kind.title}. Not drawn: {lacking}." for kind in FIGURES if (lacking := kind.lacks(evidence))]
 
 
 def compose_numbers(evidence: Evidence) -> list[Element]:
-    """Compose how each metric and its interval are made: of the main ones, and of the further ones that were measured."""
+    """Compose how each metric and its interval are computed, for the main metrics and the further ones that were measured."""
     comparison = evidence.comparison
     measured = {row.metric for row in comparison.measured}
     rules = [

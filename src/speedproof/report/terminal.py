@@ -30,7 +30,7 @@ from speedproof.util.text import find_width, fold, plain, printable
 if TYPE_CHECKING:
     from speedproof.results.comparison import Comparison
 
-_WIDTH = 120  # where the output is no terminal
+_WIDTH = 120  # if the output is not a terminal
 
 
 def print_summary(summary: Summary, console: Console | None = None) -> None:
@@ -85,7 +85,7 @@ def print_metrics(comparison: "Comparison", console: Console | None = None) -> N
     for title, columns, rows in (
         ("Timed runs", ["variant", "metric", ">mean", ">95 % interval", ">runs"], list_levels(comparison)),
         (
-            "Besides; a ratio above 1: better than the first variant",
+            "Further metrics; a ratio above 1 is better than the first variant",
             ["metric", "variant", ">mean", ">95 % interval", ">runs", ">ratio"],
             list_further(comparison),
         ),

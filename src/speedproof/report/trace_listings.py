@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import compress
 
 from speedproof.report.document import Row, write_row
-from speedproof.results.summary import SampledFunction, Stream, Summary, name_one
+from speedproof.results.summary import SampledFunction, Stream, Summary
 from speedproof.results.trace_results import Difference, summarize_kernels
 from speedproof.util.numbers import NO_NUMBER, format_value
 from speedproof.util.units import NS_PER_S
@@ -19,16 +19,16 @@ LONGEST_NAME = 24  # characters of a kernel's name beside others, and of a numbe
 
 @dataclass(frozen=True)
 class Listing:
-    """A table: columns that begin with `>` are of numbers. No more than `most` of the rows are shown."""
+    """A table: columns that begin with `>` hold numbers. At most `most` rows are shown."""
 
     title: str
     columns: Sequence[str]
     rows: list[Row]
     most: int = _MOST
-    anchor: str = ""  # its name on a page
+    anchor: str = ""  # its anchor on a page
 
     def filled(self) -> "Listing":
-        """Return it without columns in which nothing stands."""
+        """Return it without empty columns."""
         kept = [any(row[place] not in ("", NO_NUMBER) for row in self.rows) for place in range(len(self.columns))]
         return replace(self, columns=list(compress(self.columns, kept)), rows=[list(compress(row, kept)) for row in self.rows])
 
@@ -41,15 +41,15 @@ def list_difference(difference: Difference) -> Iterator[Listing]:
         for term in difference.terms
     ]
     rows += [
-        ["residual", "", "no rule tells", *_changes(difference.residual_s, difference.residual_per_sample_s)],
+        ["residual", "", "unexplained", *_changes(difference.residual_s, difference.residual_per_sample_s)],
         ["total", "", "", *_changes(difference.total_s, difference.total_per_sample_s)],
     ]
-    per_unit = f">s {name_one(difference.unit)}"
-    yield Listing("Terms of the difference", ["kind", "part", "name", per_unit, ">ms a sample"], rows, most=len(rows))
+    per_unit = f">s per {difference.unit}"
+    yield Listing("Terms of the difference", ["kind", "part", "name", per_unit, ">ms per sample"], rows, most=len(rows))
     kernels = [
         [one.group, *map(format_value, (one.a_s, one.b_s)), f"{one.seconds_per_epoch:+.6f}"] for one in difference.kernels
     ]
-    title = "Kernels by group, on all GPUs; calls at the same time count each"
+    title = "Kernels by group, on all GPUs; overlapping calls all count"
     yield Listing(title, ["group", ">first, s", ">second, s", per_unit], kernels)
 
 
@@ -60,14 +60,14 @@ def _changes(seconds_per_epoch: float, seconds_per_sample: float | None) -> Row:
 
 def list_summary(summary: Summary) -> Iterator[Listing]:
     """Yield the tables of a trace, the empty ones among them."""
-    per_unit, plural = f">time {summary.found.one}", summary.found.plural
+    per_unit, plural = f">time per {summary.found.unit}", summary.found.plural
     if len(summary.processes) > 1:
         yield _list_processes(summary)
     yield _list_phases(summary)
     idle = sorted(summary.idle_gaps, key=lambda one: -one.seconds_per_epoch)
     rows = [write_row(one.cause, one.detail, one.count, one.seconds_per_epoch) for one in idle]
-    columns = ["cause", "detail", ">stretches", per_unit]
-    yield Listing("Idle gaps: stretches without a kernel", columns, rows, anchor="idle_gaps")
+    columns = ["cause", "detail", ">gaps", per_unit]
+    yield Listing("Idle gaps: time without a kernel", columns, rows, anchor="idle_gaps")
     if summary.gaps:
         yield _list_gaps(summary)
     yield _list_slowest(summary)
@@ -76,22 +76,22 @@ def list_summary(summary: Summary) -> Iterator[Listing]:
     groups = summarize_kernels(summary.kernels).groups
     rows = [write_row(one.group, one.calls, one.gpu_s, one.cpu_s, format_value(one.tensor_core_share, "%")) for one in groups]
     columns = ["group", ">calls", ">GPU", ">launching", ">on tensor cores, by name"]
-    yield Listing("Kernels, of the whole trace", columns, rows, anchor="kernels")
-    yield _list_samples("What ran", summary.sampled_functions, "functions")
-    yield _list_samples("Which Python ran", summary.sampled_python, "python")
+    yield Listing("Kernels in the whole trace", columns, rows, anchor="kernels")
+    yield _list_samples("Functions", summary.sampled_functions, "functions")
+    yield _list_samples("Python functions", summary.sampled_python, "python")
     rows = [
         write_row(one.name, one.device, format_value(one.mean), one.unit, one.samples, one.epochs) for one in summary.metrics
     ]
-    title = f"Counters of the GPUs, sampled: means over the {plural} that count"
+    title = f"GPU counters, sampled: means over the {plural} that count"
     columns = ["metric", ">GPU", ">mean", "unit", ">samples", f">{plural}"]
     yield Listing(title, columns, rows, most=len(rows), anchor="counters")
     columns = [">device", ">stream", per_unit, ">kernels", ">copies", ">both at once"]
     yield Listing("GPU busy by device and stream", columns, _list_streams(summary), anchor="streams")
     rows = [write_row(one.name, one.calls, one.wall_s, one.in_epochs_s, one.on_main_thread_s) for one in summary.transforms]
     columns = ["transform", ">calls", ">time", ">in epochs", ">on the main thread"]
-    yield Listing("Transforms, of the whole trace", columns, rows, anchor="transforms")
+    yield Listing("Transforms in the whole trace", columns, rows, anchor="transforms")
     rows = [write_row(advice.rule, advice.text, advice.seconds_per_epoch) for advice in summary.advice]
-    yield Listing("Advice: what could be gained at most", ["found", "what to do", per_unit], rows, anchor="advice")
+    yield Listing("Advice, with the largest possible gain", ["found", "what to do", per_unit], rows, anchor="advice")
 
 
 def _list_processes(summary: Summary) -> Listing:
@@ -109,11 +109,11 @@ def _list_phases(summary: Summary) -> Listing:
         busy_s = (one.gpu_busy_s, one.kernel_busy_s, one.copy_busy_s, one.projected_s)
         method = one.method.replace("_", " ")
         rows.append(write_row(_name_part(summary, one.part), one.name, one.calls, one.wall_s, *busy_s, method))
-    return Listing("Phases, of the whole trace: time on the CPU, and of the GPU for it", columns, rows, anchor="phases")
+    return Listing("Phases in the whole trace: CPU time, and the GPU time of their work", columns, rows, anchor="phases")
 
 
 def _list_gaps(summary: Summary) -> Listing:
-    where = "in the profiler's window" if summary.zero_ns is not None else "from the trace's first event on"
+    where = "in the profiler's window" if summary.zero_ns is not None else "after the trace's first event"
     columns = [*_WHERE, f">{summary.found.unit}", "cause of most", "detail", ">of it", "before", "after"]
     rows = []
     for gap in summary.gaps:
@@ -123,7 +123,7 @@ def _list_gaps(summary: Summary) -> Listing:
 
 
 def _list_slowest(summary: Summary) -> Listing:
-    title = f"The slowest {summary.found.plural}, and what is longer in them than in a typical one"
+    title = f"The slowest {summary.found.plural}, and what takes longer in them than in a typical one"
     columns = [*_WHERE, f">{summary.found.unit}", ">longer", "kind", "part", "name", ">longer"]
     rows = []
     for one in summary.slowest:

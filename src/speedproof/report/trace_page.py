@@ -25,7 +25,7 @@ from speedproof.report.document import (
     write_row,
 )
 from speedproof.report.trace_listings import Listing, list_difference, list_summary
-from speedproof.results.summary import PathClass, Summary, name_one
+from speedproof.results.summary import PathClass, Summary
 from speedproof.results.trace_results import Difference
 from speedproof.util.numbers import format_value
 
@@ -64,7 +64,7 @@ def compose_pair(a: Traced, b: Traced, difference: Difference, timeline: Markup)
     terms: list[Element] = [_tabulate(listing, f"{listing.title}.") for listing in list_difference(difference) if listing.rows]
     facts = [Fact("How sure", [Marked(trace_phrases.PROSE["pair_sureness"](unit))])]
     if difference.total_per_sample_s is not None:
-        facts.append(Fact("A sample", trace_phrases.PROSE["samples"](difference, name_one(unit))))
+        facts.append(Fact("Per sample", trace_phrases.PROSE["samples"](difference, unit)))
     first = FirstScreen(
         [Badge("two profiled runs: no verdict", "open")],
         trace_phrases.describe_epoch_change(a.title, b.title, difference),
@@ -82,23 +82,23 @@ def _list_sections(
     known: list[Words] = [*(f"{note}." for note in notes), *_list_notes(traces)]
     parts: list[tuple[str, str, list[Element]]] = [
         ("why", f"Where {plural} go", why),
-        ("to-know", "To know", [Text(known, bullets=True)] if known else []),
+        ("to-know", "Caveats", [Text(known, bullets=True)] if known else []),
         ("timeline", "Timeline", [timeline]),
         ("terms", "Terms of the difference", terms),
-        ("gaps", "The longest gaps", []),
-        ("slowest", f"The slowest {plural}", []),
-        ("path", "The critical path", _show_each(traces, _show_paths)),
+        ("gaps", "Longest gaps", []),
+        ("slowest", f"Slowest {plural}", []),
+        ("path", "Critical path", _show_each(traces, _show_paths)),
         ("idle_gaps", "Idle time by cause", []),
         ("functions", "Functions in unknown host time", []),
         ("phases", "Phases", []),
         ("kernels", "Kernels", []),
-        ("counters", "Counters of the GPUs", []),
+        ("counters", "GPU counters", []),
         ("streams", "Devices and streams", []),
         ("transforms", "Transforms", []),
-        ("account", "The whole account", []),
-        ("advice", "What could be gained", []),
+        ("account", "Full account", []),
+        ("advice", "Advice", []),
         ("processes", "Processes", []),
-        ("repeats", "What else repeats", _show_each(traces, _show_candidates)),
+        ("repeats", "Other repeating ranges", _show_each(traces, _show_candidates)),
     ]
     tables = _show_listings(traces)
     return make_sections([(anchor, title, elements or tables[anchor]) for anchor, title, elements in parts], _UNFOLDED)
@@ -123,7 +123,7 @@ def _show_each(traces: Sequence[Traced], show: Callable[[Summary], list[Element]
 
 
 def _name(traced: Traced, traces: Sequence[Traced], what: str = "") -> list[Element]:
-    """Return what stands above a variant's table: whose it is, where there are several, and what it shows."""
+    """Return the heading of a variant's table: its name, if there are several, and what the table shows."""
     words: list[str] = [VariantName(traced.title)] if len(traces) > 1 else []
     if what:
         words += [": ", what[:1].lower() + what[1:], "."] if words else [what, "."]
@@ -156,7 +156,7 @@ def _show_candidates(summary: Summary) -> list[Element]:
 def _describe_use(traced: Traced) -> Words:
     summary = traced.summary
     if not summary.recorded:
-        return [VariantName(traced.title), ": too little of the GPU's work was recorded to say how busy it was."]
+        return [VariantName(traced.title), ": too little GPU work was recorded to measure its use."]
     if not summary.has_gpu:
         return [VariantName(traced.title), " uses no GPU."]
     epochs = summary.steady_epochs
@@ -185,11 +185,11 @@ def _list_facts(traces: Sequence[Traced], notes: Sequence[str] = ()) -> Iterator
     profilers = dict.fromkeys(f"{find_profiler(summary.profiler).title} {summary.profiler_version}" for summary in summaries)
     yield Fact("Profiler", trace_phrases.PROSE["profiled_by"](profilers))
     if count := len(_list_notes(traces)) + len(notes):
-        yield Fact("To know", trace_phrases.PROSE["to_know"](count), warns=True)
+        yield Fact("Caveats", trace_phrases.PROSE["to_know"](count), warns=True)
 
 
 def _list_notes(traces: Sequence[Traced]) -> list[Words]:
-    """Return what the analysis warns of, with the variant that it is of where there are several."""
+    """Return the warnings of the analysis, with the variant's name if there are several."""
     return [
         [VariantName(traced.title), f": {warning}."] if len(traces) > 1 else f"{warning}."
         for traced in traces

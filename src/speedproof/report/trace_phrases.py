@@ -6,7 +6,7 @@ from typing import get_args
 
 from speedproof.report.document import VariantName
 from speedproof.report.prose import Prose
-from speedproof.results.summary import Communication, Launches, PathClass, SampledMetric, Summary, name_one
+from speedproof.results.summary import Communication, Launches, PathClass, SampledMetric, Summary
 from speedproof.results.trace_results import Difference
 from speedproof.util.numbers import format_count, format_value
 from speedproof.util.units import MIB
@@ -45,7 +45,7 @@ def describe_epochs(summary: Summary) -> str:
     uneven = abs(mean_s - median_s) > _UNEVEN * mean_s
     text = PROSE["epochs"](summary, mean_s, median_s if uneven else None, len(epochs) == len(summary.epochs))
     if not summary.recorded:
-        return f"{text}; of the GPU's work too little was recorded to say how busy it was."
+        return f"{text}; too little GPU work was recorded to measure its use."
     if not summary.has_gpu:
         return f"{text}; no GPU was used."
     gpu = sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in epochs) / length_s
@@ -56,11 +56,11 @@ def describe_epochs(summary: Summary) -> str:
 def describe_epoch_change(a: str, b: str, difference: Difference) -> list[str]:
     """Return in a sentence by how much the mean epoch of the trace `b` is longer or shorter than that of `a`."""
     lengths = f"{format_value(difference.epoch_b_s, 's')} against {format_value(difference.epoch_a_s, 's')}"
-    unit = name_one(difference.unit)
+    unit = difference.unit
     if not difference.total_s:
-        return [VariantName(b), f" takes as long {unit} as ", VariantName(a), f": {lengths}."]
+        return [VariantName(b), f" takes as long per {unit} as ", VariantName(a), f": {lengths}."]
     change = f"{format_value(abs(difference.total_s), 's')} {'less' if difference.total_s < 0 else 'more'}"
-    return [VariantName(b), f" takes {change} {unit} than ", VariantName(a), f": {lengths}."]
+    return [VariantName(b), f" takes {change} per {unit} than ", VariantName(a), f": {lengths}."]
 
 
 def describe_counters(summary: Summary) -> Iterator[str]:

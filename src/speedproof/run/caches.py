@@ -28,7 +28,7 @@ def fill_prepared_folders(
 ) -> list[PreparedFolder]:
     """Fill the folder of each measured variant that has one, and return what each took.
 
-    Each is filled by a process of its own, with a run's environment: what it leaves on the device, or in memory, is no run's.
+    A separate process with a run's environment fills each, so that nothing it leaves in memory or on the device affects a run.
 
     Raises:
         TrainingError: a folder could not be filled.
@@ -98,9 +98,9 @@ def _take_code_folder(prepared: Path) -> Path:
         closed = not code.lstat().st_mode & 0o077  # then what Triton wrote, as the umask says, is out of others' reach
         kept = [status for path in (code, *code.rglob("*")) if (status := _read_status(path))]
         if code.is_symlink() or not all(_is_ours(status) if closed else _is_ours_alone(status) for status in kept):
-            raise ConfigError(f"prepared_folder: {code}: others could write there; remove it: it is made again")
+            raise ConfigError(f"prepared_folder: {code}: other users could write there; remove it; it is created again")
     except OSError as error:
-        raise ConfigError(f"prepared_folder: {error.filename}: {error.strerror}; name a folder of your own") from None
+        raise ConfigError(f"prepared_folder: {error.filename}: {error.strerror}; name your own folder") from None
     return code
 
 
@@ -114,7 +114,7 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 def _read_status(path: Path) -> os.stat_result | None:
-    """Return whose a file is; None where it is gone by now, as what Triton writes in between."""
+    """Return whose a file is; None if it is gone by now, like Triton's temporary files."""
     try:
         return path.lstat()
     except FileNotFoundError:
@@ -123,8 +123,8 @@ def _read_status(path: Path) -> os.stat_result | None:
 
 # Short names: sockets lie below TMPDIR, and the path of one may have 107 bytes.
 _WORK, _TEMPORARY, _CACHES, _OVERLAYS = "w", "t", "c", "o"
-# Of compiled code alone. Caches of weights and data (HF_HOME, TORCH_HOME) stay the user's own: they are filled by downloads.
-# So does Python's bytecode, which is checked against its source: a private one would compile all packages anew in a warm-up.
+# Caches of compiled code only. Those of weights and data (HF_HOME, TORCH_HOME) stay the user's: downloads fill them.
+# So does Python's bytecode, which is checked against its source: a private one would compile all packages again in a warm-up.
 CACHE_VARIABLES = {
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
     "TORCH_EXTENSIONS_DIR": "extensions",
@@ -218,7 +218,7 @@ def _make_own(place: Path) -> None:
     except FileExistsError:
         status = place.lstat()
         if place.is_symlink() or not place.is_dir() or status.st_uid != os.geteuid() or status.st_mode & 0o077:
-            raise ConfigError(f"{place}: others can write there; remove it, or set TMPDIR to a folder of your own") from None
+            raise ConfigError(f"{place}: other users can write there; remove it, or set TMPDIR to your own folder") from None
         shutil.rmtree(place)  # a killed run's
         place.mkdir(0o700)
 
@@ -228,5 +228,5 @@ def _copy_all(source: Path, target: Path) -> None:
     done = subprocess.run(["cp", "-a", f"{source}/.", str(target)], capture_output=True, text=True)
     if done.returncode:
         raise StorageError(
-            f"{source}: its compile caches cannot be copied ({done.stderr.strip()[:200]}); --caches cold has none"
+            f"{source}: its compile caches cannot be copied ({done.stderr.strip()[:200]}); --caches cold needs none"
         )

@@ -26,9 +26,9 @@ def program_command(workload: Workload, variant: Variant, data: Path | None = No
 
 
 def enter_image(config: Config, variant: Variant, place: Path, folders: Sequence[Path]) -> list[str]:
-    """Return the words that run a command in its variant's image; none where it has none."""
+    """Return the words that run a command in its variant's image; none without an image."""
     if variant.image is None:
         return []
     seen = [*(folder.absolute() for folder in folders), *map(Path, variant.linked.values())]
-    program = find_apptainer("take the variant's image away")
+    program = find_apptainer("remove the variant's image")
     return enter_command(program, variant.image, place, seen, config.measurement.device != "cpu" and sees_gpu())

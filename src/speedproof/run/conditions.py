@@ -75,7 +75,7 @@ def describe_surroundings(dataset: Dataset) -> dict[str, Any]:
 
 
 def digest_host() -> str | None:
-    """Return what tells this host from others until it starts anew, and names none; None where its kernel does not say."""
+    """Return an anonymous id of this host, the same until it restarts; None if its kernel has none."""
     try:
         boot = _BOOT_ID.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):

@@ -113,12 +113,12 @@ def place_values(
 
 
 def parse_samples(value: float, place: str) -> int:
-    """Return how many samples a number says; raise :class:`RecordError` where it is no count, naming its `place`."""
-    return count_whole(value, place, "number of samples; have the program tell how many an epoch trained on")
+    """Return a number of samples; raise :class:`RecordError`, naming its `place`, if it is not a count."""
+    return count_whole(value, place, "number of samples; have the program report how many samples an epoch trained on")
 
 
 def count_whole(value: float, place: str, what: str) -> int:
-    """Return the count that a number says; raise :class:`RecordError` where it is none: its `place`, and `what` it is not."""
+    """Return a number as a count; raise :class:`RecordError`, with its `place` and `what` it should be, if it is not one."""
     if value < 0 or value != int(value):
-        raise RecordError(f"{place}: {value:g} is no {what}")
+        raise RecordError(f"{place}: {value:g} is not a {what}")
     return int(value)

@@ -45,11 +45,11 @@ def note_problems(
     run = read_run(folder)
     problems = [monitor.problem for monitor in monitors if monitor.problem]
     if others:
-        problems.append(f"others were on the GPU when it began: {', '.join(others)}")
+        problems.append(f"other processes were on the GPU when it began: {', '.join(others)}")
     if beside:
         problems.append(NOT_ALONE)
     if run.conditions.gpu and not all(monitor.sees_gpu for monitor in monitors):
-        problems.append("NVML sees no GPU: there are no samples of it")
+        problems.append("NVML sees no GPU: it is not sampled")
     observed = run.observed
     if machine is not None:
         everybody = list(dict.fromkeys([*others, *machine.gpu_processes]))

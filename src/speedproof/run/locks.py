@@ -26,7 +26,7 @@ LOCK_FILE = ".lock"
 LOCKS_VARIABLE = "SPEEDPROOF_LOCKS"
 # What a killed experiment started is killed at once, but a process that wrote to a disk, or used a GPU, takes a moment to die.
 _PATIENCE_S = 3
-Waiting = Callable[[str], None]  # is told whom one waits for, again every few seconds
+Waiting = Callable[[str], None]  # receives whom one waits for, every few seconds
 _LISTENS = "00010000"  # among the flags of /proc/net/unix: __SO_ACCEPTCON of linux/net.h
 
 
@@ -47,8 +47,8 @@ def holding_folder(folder: Path, waiting: Waiting | None = None) -> Iterator[Non
         while not _try_patiently(lambda: _lock_file(file)):
             holder = os.pread(file, 200, 0).decode(errors="replace").strip() or "another process"
             if waiting is None:
-                raise BusyError(f"{folder}: is being filled by {holder}; wait for its end, or stop it, then run again")
-            waiting(f"waiting for {holder}, which fills {folder}")
+                raise BusyError(f"{folder}: is in use by {holder}; wait for it to end, or stop it, then run again")
+            waiting(f"waiting for {holder}, which uses {folder}")
         os.ftruncate(file, 0)
         os.pwrite(file, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
         yield
@@ -72,7 +72,7 @@ def holding_devices(
             yield
         return
     if device == "cuda":
-        names = [f"GPU {uuid}" for uuid in list_gpu_uuids(environ)[:gpus]] or ["GPU that NVML does not tell"]
+        names = [f"GPU {uuid}" for uuid in list_gpu_uuids(environ)[:gpus]] or ["GPU unknown to NVML"]
         way_out = "give this one another GPU (CUDA_VISIBLE_DEVICES)"
     else:
         # Where Slurm calls a part of a machine a node, a job has that part for itself.
@@ -104,7 +104,7 @@ def others_measure(environ: Mapping[str, str] = os.environ) -> bool:
     held = (line.split(maxsplit=7) for line in listed)
     return any(
         len(cells) == 8
-        and cells[3] == _LISTENS  # whoever was refused and asked for the holder stands there, too
+        and cells[3] == _LISTENS  # a process that was refused and asks for the holder is listed there, too
         and cells[7].startswith(prefix)
         and f"socket:[{cells[6]}]" not in own
         for cells in held
@@ -131,7 +131,7 @@ def _holding(name: str, way_out: str, environ: Mapping[str, str], waiting: Waiti
             if waiting is not None:
                 waiting(f"waiting for {holder} to end")
             raise BusyError(
-                f"{name}: {holder} measures on it, and two at once spoil each other's times; wait (prove --wait), or {way_out}"
+                f"{name}: {holder} measures on it, and two measurements disturb each other; wait (prove --wait), or {way_out}"
             )
         own.listen()
         yield

@@ -58,7 +58,7 @@ class LineClock:
         self._rest, self._reads, self._memory, self._cutting = b"", 0, 0, False
 
     def take(self, output: bytes, at_s: float) -> None:
-        """Take what one read brought; a line also ends where a progress bar begins it anew."""
+        """Take what one read brought; a line also ends where a progress bar restarts it."""
         self._reads += 1
         first, *others = _ENDS.split(output)
         self._extend(first)
@@ -95,7 +95,7 @@ class LineClock:
             self._memory += len(text) + _LINE_MEMORY
         if self._memory > _MOST_MEMORY:
             raise RecordError(
-                f"a pattern matches more than {len(self.lines) - 1:,} of the printed lines; have it match one line an epoch"
+                f"a pattern matches more than {len(self.lines) - 1:,} of the printed lines; have it match one line per epoch"
             )
 
     def _select(self, texts: list[str]) -> Iterable[str]:
@@ -152,7 +152,7 @@ class PrintedOutput:
         except OSError as error:
             self._lost = error.strerror or "it cannot be written"
         if self._lost:
-            raise RecordError(f"what the program printed could not be kept ({self._lost}); free disk space for its lines")
+            raise RecordError(f"the program's output could not be kept ({self._lost}); free disk space")
         while head := self._file.read(_FRAME.size):
             at_s, length = _FRAME.unpack(head)
             yield at_s, self._file.read(length)
@@ -173,7 +173,7 @@ def limiting_search(seconds: float = _LEAST_LIMIT_S) -> Iterator[None]:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise RecordError(
-            f"searching the printed lines took more than {seconds:.0f} s; simplify the pattern, or anchor it by ^"
+            f"searching the printed lines took more than {seconds:.0f} s; simplify the pattern, or anchor it with ^"
         )
 
     before = signal.signal(signal.SIGVTALRM, interrupt)

@@ -84,7 +84,7 @@ def read_rate(text: str, after: str = "") -> PrintedTime | None:
     text = text.strip()
     number = _NUMBER.match(text)
     if number and (unit := _UNIT.match(text[number.end() :] + after)) and not _RATE.match(text[number.end() :] + after):
-        raise RecordError(f"rate: {number[0]} {unit['unit']} is a time; read it by --epoch-s, or correct the pattern")
+        raise RecordError(f"rate: {number[0]} {unit['unit']} is a time; read it with --epoch-s, or correct the pattern")
     if number is None or text[number.end() :].rstrip(_PUNCTUATION) or not 0 < float(number[0]) < math.inf:
         return None
     rate = float(number[0])
@@ -104,11 +104,11 @@ def join_thousands(text: str, start: int, end: int, key: str) -> str:
             continue
         if number.start() < start or number.end() > end:
             raise RecordError(
-                f"{key}: {found!r:.40} is a part of {number[0]}; have the pattern's group match all of it, as (\\S+) does, or "
-                "print no comma"
+                f"{key}: {found!r:.40} is only part of {number[0]}; have the pattern's group match all of it, as (\\S+) does, "
+                "or print no comma"
             )
         if number["decimals"] is None and number[0].count(",") == 1:
-            raise RecordError(f"{key}: the comma of {number[0]} may separate thousands or decimals; print none")
+            raise RecordError(f"{key}: the comma of {number[0]} may separate thousands or decimals; print no comma")
         found = found.replace(number[0], number[0].replace(",", ""))
     return found
 
@@ -154,7 +154,7 @@ def _check_single(number: str, rest: str, end: int, unit: TimeUnit | None, rate:
     if rate and unit is None:
         raise RecordError(f"epoch_s: {number}{rate[0]} is a rate, not a time; read it as one (--rate), or print seconds")
     if (unit in ("min", "h") and _SECOND_PART.match(rest, end)) or (unit is None and _DAYS.match(rest)):
-        raise RecordError(f"epoch_s: {f'{number}{rest}'.strip()!r:.40} is a time of several parts; print seconds")
+        raise RecordError(f"epoch_s: {f'{number}{rest}'.strip()!r:.40} is a time with several units; print seconds")
 
 
 def _half_unit(number: re.Match[str]) -> float:

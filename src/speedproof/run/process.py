@@ -30,7 +30,7 @@ def stoppable() -> Iterator[None]:
             yield
         except StoppedError as signal_name:
             raise TrainingError(
-                f"stopped by {signal_name}; run again to go on: whole runs are kept, and checkpoints continued"
+                f"stopped by {signal_name}; run again to resume: completed runs are kept, and checkpoints continued"
             ) from None
 
 
@@ -81,11 +81,11 @@ def _explain_end(folder: Path, status: int) -> str:
     """Return one line on why the child ended: its record's reason, the signal that killed it, or its last words."""
     log_file = folder / LOG_FILE
     silent = ", ".join(map(str, find_silent_ranks(folder)))
-    killed = f"killed (SIGKILL), as the system does when memory runs out; give the job more, see {log_file}"
+    killed = f"killed (SIGKILL), as the system does when memory runs out; give the job more memory, see {log_file}"
     try:
         run = read_run(folder)
         if run.outcome == "failed" and silent:
-            return f"{folder.name}: rank {silent} ended without a word, probably {killed}"
+            return f"{folder.name}: rank {silent} ended without a message, probably {killed}"
         if run.outcome != "completed":
             said = f": {last_words(log_file) or _SILENT}" if run.reason.startswith("exit status") else ""
             return f"{folder.name}: {run.outcome.replace('_', ' ')}: {run.reason}{said}; see {log_file}"

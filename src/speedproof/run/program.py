@@ -54,7 +54,7 @@ _PAUSE_S = 0.05
 
 
 def own_rank(variant: Variant, environ: Mapping[str, str]) -> int:
-    """Return which of a variant's ranks this process is, as torchrun says; 0 where there is only one."""
+    """Return which of a variant's ranks this process is, as set by torchrun; 0 if there is only one."""
     return int(environ["RANK"]) if variant.ranks > 1 else 0
 
 
@@ -71,7 +71,7 @@ def agree_on_ending(folder: Path, ranks: int, rank: int, outcome: RunOutcome, re
                 while any(not (rank_folder(folder, other) / ENDING_FILE).exists() for other in range(ranks)):
                     time.sleep(_PAUSE_S)
         except StoppedError as error:
-            outcome, reason = "failed", f"received {error} while it awaited the other ranks' end"
+            outcome, reason = "failed", f"received {error} while it waited for the other ranks"
     first = find_first_failure(folder)
     if first is None:
         return outcome, reason
@@ -127,9 +127,9 @@ def run_program(asked: ProgramRun, conditions: Conditions, output: int) -> tuple
     """Run a variant's program in a fresh working folder; return the run's record, and the signal that stopped it, if one did.
 
     Unless it runs blind, the program sees SPEEDPROOF_RUN (where its marks go), SPEEDPROOF_SEED, SPEEDPROOF_VALIDATE_EVERY and,
-    if its variant says so, SPEEDPROOF_EPOCHS. What it prints goes to the file `output`. The record says if it did not end well,
-    or did not leave as many epochs as were asked for. Of several ranks this is the first, and its marks are the run's; the
-    record also says if another one did not end well.
+    for some variants, SPEEDPROOF_EPOCHS. Its output goes to the file `output`. The record shows whether the program failed or
+    left another number of epochs than requested. Of several ranks this is the first, and its marks are the run's; the record
+    also shows whether another rank failed.
     """
     asked.folder.mkdir(parents=True, exist_ok=True)
     started = _now()
@@ -276,7 +276,7 @@ def _list_epoch_ends(marks: Marks, reading: Reading) -> list[int]:
 
 
 def describe_left(processes: int) -> str:
-    return f"it left {processes} of its processes running, which were ended"
+    return f"it left {processes} of its processes running, which were killed"
 
 
 def describe_cut(lines: int) -> list[str]:

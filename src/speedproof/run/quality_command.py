@@ -140,7 +140,7 @@ def _run_to_end(command: list[str], environment: dict[str, str], limit_s: int) -
                 status = run_child(command, output.fileno(), environment, errors=errors.fileno(), limit_s=limit_s)
         except subprocess.TimeoutExpired:
             raise RecordError(
-                f"quality command: did not end within {limit_s} s, and was killed; --timeout gives it more"
+                f"quality command: did not end within {limit_s} s, and was killed; --timeout allows more"
             ) from None
         if status:
             how = f"exit status {status}" if status > 0 else f"ended by signal {-status}"
@@ -188,7 +188,7 @@ def _check_files(evaluation: Evaluation, stands: Path) -> None:
     for word, digest in evaluation.files.items():
         path = stands / word
         if not path.is_file() or _digest_unchanged(path, _read_state(path)) != digest:
-            raise RecordError(f"quality command: {word} is not the file that was planned; restore it, and prove again")
+            raise RecordError(f"quality command: {word} changed after it was pinned; restore it, and prove again")
 
 
 @lru_cache(maxsize=64)

@@ -90,7 +90,7 @@ def _read_times(name: str, rows: Rows, reading: Reading) -> list[tuple[int, Prin
 def _read_rows(name: str, written: bytes) -> tuple[Rows, Sequence[int] | None]:
     """Return the rows of a CSV table, of JSON lines, or of a JSON list, which a Hugging Face trainer calls `log_history`.
 
-    With them comes at which byte each ends; None of a list, which is written anew for each row.
+    With them comes at which byte each ends; None for a list, which is rewritten for each row.
     """
     lines = written.splitlines(keepends=True)
     text, ends = "\n".join(line.decode("utf-8", "replace").rstrip("\r\n") for line in lines), list(accumulate(map(len, lines)))
@@ -103,7 +103,7 @@ def _read_rows(name: str, written: bytes) -> tuple[Rows, Sequence[int] | None]:
     except (ValueError, csv.Error) as error:
         raise RecordError(f"{name}: is neither CSV nor JSON ({' '.join(str(error).split()):.80}); name another file") from None
     except RecursionError:
-        raise RecordError(f"{name}: lists in lists a thousand deep; name another file") from None
+        raise RecordError(f"{name}: nested too deeply; name another file") from None
 
 
 def _read_json(text: str, ends: Sequence[int]) -> tuple[Rows, Sequence[int] | None]:
@@ -168,7 +168,7 @@ def _read_event(name: str, line: str) -> dict[str, Any]:
         event = json.loads(line.split(_MLLOG, 1)[1])
         return {**event, "time_ms": read_number(str(event["time_ms"]), "time_ms", line)}
     except (ValueError, TypeError, KeyError, RecursionError, RecordError):
-        raise RecordError(f"{name}: {line[:60]!r} is no line of MLPerf's log; name another file") from None
+        raise RecordError(f"{name}: {line[:60]!r} is not a line of an MLPerf log; name another file") from None
 
 
 IN_NAME = ".tfevents."
@@ -178,14 +178,14 @@ _PACKAGE = "tensorboard"
 def read_scalars(path: Path, name: str) -> list[dict[str, Any]]:
     """Return a row for each scalar, in the order in which they were written: its tag and its value.
 
-    Raises :class:`RecordError`, which calls the file by its `name`, where it cannot be read, or TensorBoard is not there.
+    Raises :class:`RecordError`, which calls the file by its `name`, if it cannot be read, or TensorBoard is missing.
     """
     try:
         loader = import_module(f"{_PACKAGE}.backend.event_processing.event_file_loader")
         tensors = import_module(f"{_PACKAGE}.util.tensor_util")
     except ImportError:
         raise RecordError(
-            f"{name}: to read it takes TensorBoard; name a CSV file, or, {advise_install('tensorboard')}"
+            f"{name}: reading it requires TensorBoard; name a CSV file, or {advise_install('tensorboard')}"
         ) from None
     rows = []
     try:

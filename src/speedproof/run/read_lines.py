@@ -18,12 +18,12 @@ _LONGEST_S = 1e9  # thirty years
 def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
     """Return the epochs, qualities and samples of printed lines.
 
-    With `epoch_s` an epoch takes the seconds that its line says, and ends when that came; with `epoch` it lasts from one line
-    that matches to the next, so that the first match begins the first epoch. A quality belongs to the epoch that ends with or
-    after it, where the program tells it before the first epoch's end, else to the one that ended last.
+    With `epoch_s` an epoch takes the seconds on its line, and ends when the line arrives. With `epoch` it lasts from one
+    matching line to the next, so the first match begins the first epoch. If the program prints a quality before the first
+    epoch ends, a quality belongs to the epoch that ends with or after it, else to the last one that ended.
 
     Raises:
-        RecordError: a pattern matches no line, what it finds is no number, or lines came together and so tell no times.
+        RecordError: a pattern matches no line or something other than a number, or lines arrived together and so give no times.
     """
     epochs: list[tuple[int, MarkedEpoch]] = []
     times: list[PrintedTime] = []
@@ -57,10 +57,10 @@ def mark_sample(time: PrintedTime, ends_s: float, seen_s: float | None) -> Marke
 
 
 def parse_rate(text: str | None, place: str, match: re.Match[str] | None = None) -> PrintedTime:
-    """Return the time of one sample by a rate that a program printed; raise :class:`RecordError` if it is no rate."""
+    """Return the time of one sample by a rate that a program printed; raise :class:`RecordError` if it is not a rate."""
     found = read_rate(text or "", match.string[match.end(1) :] if match else "")
     if found is None:
-        value = read_number(text, "rate", place)  # says what is wrong with most
+        value = read_number(text, "rate", place)  # explains most errors
         raise RecordError(f"rate: {value:g} is not above 0 ({place.strip()!r:.80}); correct the pattern")
     return found
 
@@ -68,7 +68,7 @@ def parse_rate(text: str | None, place: str, match: re.Match[str] | None = None)
 def find_values(lines: Iterable[Line], pattern: str, key: str) -> list[ReportedValue]:
     """Return the numbers that a pattern's group finds, in order.
 
-    Raises :class:`RecordError` where it finds none, or what is no number.
+    Raises :class:`RecordError` if it finds none, or something other than a number.
     """
     return [
         ReportedValue(order, read_number(_find_group(match, key), key, line.text), line.at_s)
@@ -86,9 +86,7 @@ def _list_matches(lines: Iterable[Line], pattern: str, key: str) -> list[tuple[i
     compiled = re.compile(pattern)
     found = [(order, line, match) for order, line in enumerate(lines) for match in compiled.finditer(line.text)]
     if not found:
-        raise RecordError(
-            f"{key}: nothing that the program printed matches `{pattern}`; correct the pattern, or print it in every run"
-        )
+        raise RecordError(f"{key}: no printed line matches `{pattern}`; correct the pattern, or print it in every run")
     return found
 
 
@@ -96,30 +94,30 @@ def parse_time(text: str | None, after: str, unit: TimeUnit | None, place: str) 
     """Return the time that a program printed, `after` being what follows it; raise :class:`RecordError` if it is none."""
     found = read_time(text or "", after, unit)
     if found is None:
-        read_number(text, "epoch_s", place)  # says what is wrong with most
-        raise RecordError(f"epoch_s: {text!r:.40} is no number ({place.strip()!r:.80}); correct the pattern")
+        read_number(text, "epoch_s", place)  # explains most errors
+        raise RecordError(f"epoch_s: {text!r:.40} is not a number ({place.strip()!r:.80}); correct the pattern")
     return found
 
 
-def check_length(seconds: float, place: str, cure: str) -> None:
-    """Check that an epoch can have lasted so long; raise :class:`RecordError` where it cannot."""
+def check_length(seconds: float, place: str, hint: str) -> None:
+    """Check that an epoch can have lasted so long; raise :class:`RecordError` if it cannot."""
     if seconds == 0:  # a time that was rounded away: pairs without it would be chosen by how fast a variant was
         raise RecordError(f"{place}: an epoch of 0 s; have the program write more digits")
     if not 0 < seconds <= _LONGEST_S:
-        raise RecordError(f"{place}: an epoch of {seconds:g} s; {cure}")
+        raise RecordError(f"{place}: an epoch of {seconds:g} s; {hint}")
 
 
 def read_number(text: str | None, key: str, place: str) -> float:
     """Return what a program wrote as a number, with a percent sign or unit's comma left off.
 
-    Raises :class:`RecordError` where it is none, or not finite.
+    Raises :class:`RecordError` if it is not one, or not finite.
     """
     try:
         value = float((text or "").strip().rstrip(",;s%)]}").replace("_", "?"))  # 1_5 is Python's 15, and nobody else's
     except ValueError:
-        raise RecordError(f"{key}: {text!r:.40} is no number ({place.strip()!r:.80}); correct the pattern") from None
+        raise RecordError(f"{key}: {text!r:.40} is not a number ({place.strip()!r:.80}); correct the pattern") from None
     if not math.isfinite(value):
-        raise RecordError(f"{key}: {text!r:.40} is not finite ({place.strip()!r:.80}); see what the program computed")
+        raise RecordError(f"{key}: {text!r:.40} is not finite ({place.strip()!r:.80}); check what the program computed")
     return value
 
 

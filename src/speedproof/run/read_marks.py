@@ -12,7 +12,7 @@ from speedproof.run.epoch_reports import EpochSource, MarkedEpoch, Marks, Report
 from speedproof.run.read_lines import add_qualities
 from speedproof.util.errors import RecordError
 
-_CURE = "the program must mark each epoch's begin, then its end, once (see speedproof/marks.py)"
+_HINT = "the program must mark each epoch's begin, then its end, once (see speedproof/marks.py)"
 
 
 @dataclass(frozen=True)
@@ -54,19 +54,19 @@ def _check_order(mark: _Mark, found: Marks) -> None:
     """Check that a mark can follow those that were found so far."""
     last = found.epochs[-1] if found.epochs else None
     if last and mark.at_s < (last.ends_s or last.validates_s or last.begins_s):
-        raise RecordError(f"{mark.place}: earlier than the mark before it; {_CURE}")
+        raise RecordError(f"{mark.place}: earlier than the mark before it; {_HINT}")
     begun = _has_begun(found)
     if mark.what in WITHOUT_VALUE and (mark.what == "epoch-begins") == begun:
-        raise RecordError(f"{mark.place}: {mark.what}, while {'one' if begun else 'none'} has begun; {_CURE}")
+        raise RecordError(f"{mark.place}: {mark.what}, while {'one' if begun else 'none'} has begun; {_HINT}")
     if last is None and mark.what not in ("epoch-begins", "flop", "parameters"):
-        raise RecordError(f"{mark.place}: {mark.what} before the first epoch; {_CURE}")
+        raise RecordError(f"{mark.place}: {mark.what} before the first epoch; {_HINT}")
 
 
 def _put(mark: _Mark, found: Marks) -> None:
     """Put what a mark says to its epoch, or to all."""
     match mark.what:
         case "flop" | "parameters":
-            count = count_whole(mark.value, mark.place, f"number of {mark.what}; have the program tell its own")
+            count = count_whole(mark.value, mark.place, f"number of {mark.what}; correct what the program marks")
             setattr(found, mark.what, count)
         case "epoch-begins":
             found.epochs.append(MarkedEpoch(mark.at_s, begin_seen_s=mark.seen_s))
@@ -87,9 +87,9 @@ def _parse_mark(line: str, seen_s: float | None, place: str) -> _Mark:
         what, at_s = read["mark"], float(read["at_s"])
         value = float(read["value"]) if what in WITH_VALUE else 0.0
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        raise RecordError(f"{place}: no mark ({line[:60]!r}); {_CURE}") from None
+        raise RecordError(f"{place}: not a mark ({line[:60]!r}); {_HINT}") from None
     if what not in (*WITHOUT_VALUE, *WITH_VALUE) or not (math.isfinite(at_s) and math.isfinite(value)):
-        raise RecordError(f"{place}: no mark ({line[:60]!r}); {_CURE}")
+        raise RecordError(f"{place}: not a mark ({line[:60]!r}); {_HINT}")
     return _Mark(what, at_s, value, seen_s, place)
 
 

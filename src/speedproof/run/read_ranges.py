@@ -17,33 +17,37 @@ _NUMBER = re.compile(r"\d+")
 
 
 def read_epoch_ranges(processes: Sequence[ProcessRanges], name: str) -> Marks:
-    """Return an epoch for each ended range that was taken for `name`; where several ranks have as many, the first one's.
+    """Return an epoch for each ended range called `name`; if several ranks have equally many, the first one's.
 
-    Names that differ in numbers alone (`Batch7`) are one.
+    Names that differ only in numbers (`Batch7`) are one.
 
     Raises:
-        RecordError: NVTX loaded no library, no range is called so, ranges were dropped, or are not one epoch after the other.
+        RecordError: NVTX loaded no library, no range has this name, ranges were dropped, or they overlap.
     """
     if not processes:
         raise RecordError(
-            f"epoch_range: NVTX loaded no library into the program, so it makes no ranges, as a torch without CUDA, or "
-            f"makes them with an NVTX before version 3; read its epochs of marks, lines or a file, and not of {name!r}"
+            f"epoch_range: NVTX did not load into the program: it makes no ranges (as with torch without CUDA) or uses NVTX "
+            f"before version 3; read its epochs from marks, lines or a file instead of {name!r}"
         )
     if dropped := sum(one.dropped for one in processes):
-        raise RecordError(f"epoch_range: {format_count(dropped, 'range')} called {name!r} found no room; choose a rarer one")
+        raise RecordError(
+            f"epoch_range: {format_count(dropped, 'range')} called {name!r} did not fit into the buffer; choose a rarer name"
+        )
     found = [ranges for ranges in (_select_ended(one) for one in processes) if len(ranges)]
     if not found:
         others = sum(one.others for one in processes)
         raise RecordError(f"epoch_range: no range that ended is called {name!r}, and {others:,} are not; correct the name")
     families = sorted({_NUMBER.sub("#", decode_name(each)) for ranges in found for each in np.unique(ranges["name"])})
     if len(families) > 1:
-        raise RecordError(f"epoch_range: {name!r} is {len(families)} kinds of ranges ({', '.join(families)[:120]}); name one")
+        raise RecordError(
+            f"epoch_range: {name!r} matches {len(families)} kinds of ranges ({', '.join(families)[:120]}); name one"
+        )
     if len({len(ranges) for ranges in found}) > 1:
         counts = ", ".join(str(len(ranges)) for ranges in found)
         raise RecordError(f"epoch_range: several processes have ranges called {name!r}, {counts}; name one that each rank has")
     first = found[0]
     if (first["begin_ns"][1:] < first["end_ns"][:-1]).any():
-        raise RecordError(f"epoch_range: ranges called {name!r} overlap each other, so they are no epochs; name others")
+        raise RecordError(f"epoch_range: ranges called {name!r} overlap, so they cannot be epochs; name others")
     moments = [(int(one["begin_ns"]) / NS_PER_S, int(one["end_ns"]) / NS_PER_S) for one in first]
     # Our own library reads the clock: what is reported is what we saw.
     return Marks([MarkedEpoch(begin, None, end, begin_seen_s=begin, end_seen_s=end) for begin, end in moments])

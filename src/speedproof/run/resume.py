@@ -31,7 +31,7 @@ from speedproof.results.trace_results import process_folders
 from speedproof.results.trace_tables import TRACE_FILE
 from speedproof.util.errors import RecordError
 
-# What later steps read of a run, and so what an experiment vouches for.
+# The files of a run that later steps read, and so the ones an experiment keeps checksums of.
 VOUCHED = tuple(f"{rank}{name}" for rank in ("", "rank*/") for name in ("*.json", "*.csv", "trace/*", "stats/*"))
 
 
@@ -120,7 +120,7 @@ def read_whole_run(folder: Path, fingerprint: str, quality: Quality) -> WholeRun
         run = read_run(folder) if (folder / RUN_FILE).exists() else None
         if run is None or run.outcome != "completed" or run.fingerprint != fingerprint:
             return None
-        # No digest vouches for these yet: a table that a full disk cut off would be computed with from here on.
+        # These have no checksum yet: without this check, a table cut off by a full disk would be used from here on.
         epochs = read_epochs(folder)
         if len(epochs) != run.epochs:
             return None

@@ -361,7 +361,7 @@ def _do_run(
     others = name_gpu_processes(variant.gpus) if uses_gpu else []
     on_gpu = naming_others(variant.gpus, cache(is_of_ours)) if uses_gpu else None
     if others:
-        log.warning("%s: on the GPU besides: %s; its times are spoilt while they compute", folder.name, ", ".join(others))
+        log.warning("%s: other processes on the GPU: %s; they slow its runs while they compute", folder.name, ", ".join(others))
     beside = others_measure()
     keep = job.config.profiling.keep_reports
     # Other nodes, which announce nothing, write where this one looks: into the run's folder.

@@ -102,7 +102,7 @@ def _digest_volume(path: str) -> str | None:
 def _changed(path: Path, dataset_file: Path) -> DataError:
     what = "was changed" if path.exists() else "is missing"
     return DataError(
-        f"{path}: {what} since {dataset_file} was made; put it back, or delete that file and run the workflow again"
+        f"{path}: {what} since {dataset_file} was made; restore it, or delete that file and run the workflow again"
     )
 
 

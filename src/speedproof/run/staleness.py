@@ -17,9 +17,9 @@ from speedproof.util.errors import RecordError
 
 
 def check_current(results: Path) -> None:
-    """Check that every finished experiment measured what the folder's `config.json` says, where there is one.
+    """Check that every finished experiment measured what the folder's `config.json` says, if there is one.
 
-    Experiments that the configuration does not number are not asked: they are left over, which the comparison says.
+    Experiments beyond the configured number are not checked: the comparison reports them as left over.
 
     Raises:
         RecordError: an experiment was measured under another configuration.
@@ -65,7 +65,7 @@ def _find_difference(experiment: Experiment, runs: Mapping[str, Run], config: Co
     if experiment.stopped and experiment.stopped.budget_min != plan.budget_min:
         return "`measurement.budget_min`"
     if experiment.stopped and experiment.stopped.asked not in (None, digest_asked(config.measurement)):
-        return "what `measurement` goes on for"
+        return "the limits of `measurement`"
     if experiment.quality.rule != plan.quality.rule:
         return "`measurement.quality`"
     if experiment.trust_reported != config.measurement.trust_reported:

@@ -28,9 +28,9 @@ _Round = Mapping[str, RunValue]  # by variant
 
 
 class Watch:
-    """What the timed rounds of an experiment say so far, and whether they go on.
+    """The state of an experiment's timed rounds, and whether they continue.
 
-    It receives all runs in the plan's order, kept ones as well as new ones, so that an interrupted experiment stops where it
+    It receives all runs in the plan's order, kept ones as well as new ones, so that an interrupted experiment stops as it
     would have stopped.
     """
 

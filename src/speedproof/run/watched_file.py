@@ -78,7 +78,7 @@ class FileWatch:
         written = [path for path, state in states.items() if state != self.before.get(path)]
         if not written:
             raise RecordError(
-                f"file: {self.pattern} is as an earlier run left it; have the program write it in every run, or correct "
+                f"file: {self.pattern} is unchanged from an earlier run; have the program write it in every run, or correct "
                 "the pattern"
             )
         return max(written, key=lambda path: states[path].mtime_ns)

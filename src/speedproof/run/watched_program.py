@@ -152,7 +152,7 @@ def _list_ranges(task: Task) -> list[str]:
         return []
     if task.variant.image is not None:
         raise ConfigError(
-            f"{task.variant.title}: NVTX ranges are not taken inside an image; read its epochs of marks, lines or a file"
+            f"{task.variant.title}: NVTX ranges cannot be recorded inside an image; read epochs from marks, lines or a file"
         )
     return [task.variant.reads.epoch_range] if task.variant.reads.epoch_range else []
 

@@ -23,7 +23,7 @@ _PREFIX = "run-"  # of folders that programs see: it names nobody
 
 @contextmanager
 def working_folder(workload: Workload, variant: Variant) -> Iterator[Path]:
-    """Yield a folder for one run, which goes with it: a copy of the variant's tree, or empty; with links where it has some.
+    """Yield a folder for one run, which goes with it: a copy of the variant's tree, or empty; with its links, if any.
 
     Only its owner can enter it, whatever the tree's own rights are. It may have private folders beside it.
     """

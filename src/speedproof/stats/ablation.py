@@ -91,7 +91,7 @@ def _measure_whole(results: Results, stages: list[Stage]) -> AblationWhole | Non
 def describe_change(before: dict[str, Any], after: dict[str, Any]) -> str:
     """Return which techniques differ between two runs' records, as `batch_size 2 → 4`.
 
-    A command, which may name the variant, stands there only where nothing else tells of the change.
+    A command, which may contain the variant's name, is listed only if nothing else changed.
     """
     named = {"title", "epochs", "validate_every", "range_style"}
     known = [*after, *(key for key in before if key not in after)]

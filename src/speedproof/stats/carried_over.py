@@ -217,7 +217,7 @@ def _check_caches(own: _Lives, speedup: float, faster: bool) -> list[Objection]:
     return [Objection(kind="warm caches", variant=own.variant, blocks=steady, values=values)]
 
 
-# On either side. Without drift, at most 0.1 % of simulated variants are named; of autocorrelated ones and of steps, 4 %.
+# Two-sided. Without drift, at most 0.1 % of simulated variants are named; of autocorrelated ones and of steps, 4 %.
 _TREND_CONFIDENCE = 0.9995
 
 

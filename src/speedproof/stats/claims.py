@@ -32,12 +32,12 @@ from speedproof.stats.metrics import METRICS, measure_run
 from speedproof.stats.run_values import epochs_to_quality
 from speedproof.util.numbers import Unit, format_count, format_range, format_value
 
-# In which modes a claim is looked for, the likest first. Numbers that were documented under a profiler are compared
-# with runs under a profiler.
+# The modes in which a claim is measured, the closest first. Numbers documented under a profiler are compared with profiled
+# runs.
 _MODES: dict[bool, list[Mode]] = {True: ["documented", "profiled", "timed"], False: ["timed"]}
 
-_POSSIBLE = "the source says that as much is possible, which less does not contradict"
-_MACHINES_UNITS = {"s", "/s", "J", "MiB"}  # of what a machine takes; any other is of what was learnt of the data
+_POSSIBLE = "the source calls this possible, so a lower value does not contradict it"
+_MACHINES_UNITS = {"s", "/s", "J", "MiB"}  # of a machine's resources; all others are of learning
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class _Judged:
 
 
 def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> ClaimResult:
-    """Measure what a claim is about, in the likest mode that has it, and return the verdict.
+    """Measure what a claim is about, in the closest mode that has it, and return the verdict.
 
     If several experiments are not merged, each is judged by itself; the claim is inconclusive if they disagree.
     """
@@ -122,7 +122,7 @@ def _describe_limits_of_ratio(quantity: Level | Speedup | Unmeasurable, results:
 
 
 def _judge_sample(claim: DocumentedClaim, found: Measured | Ratio, bounds: tuple[float, float]) -> _Judged:
-    """Return what one sample's interval says of a claim, and why it says nothing."""
+    """Return how one sample's interval judges a claim, and why it may not."""
     quality = found.quality if isinstance(found, Ratio) else None
     if isinstance(found, Ratio) and found.worse and quality is not None:
         return _Judged(found, "not comparable", [f"withheld: {quality.reason}"])
@@ -159,7 +159,7 @@ def _find_gate(
     metric = METRICS[quantity.metric]
     title = metric.note(runs[0].quality).title
     if metric.total and (others := {run.run.epochs for run in runs} - {source.epochs}):
-        return f"{title} of {min(others)} epochs: not to be compared with those of {source.epochs}"
+        return f"{title} of {min(others)} epochs: not comparable with that of {source.epochs}"
     if isinstance(quantity, Speedup) or metric.unit == "%":
         return None
     of_machine = metric.unit in _MACHINES_UNITS
@@ -167,9 +167,9 @@ def _find_gate(
     for ranks, conditions in ((run.run.ranks, run.run.conditions) for run in runs):
         if of_machine and (conditions.gpu is None or not source.is_of(conditions.gpu.name) or ranks != source.gpus):
             several = f"{ranks} " if ranks > 1 else ""
-            return f"{title} on {several}{conditions.device_name()}: not to be compared with {source.hardware}"
+            return f"{title} on {several}{conditions.device_name()}: not comparable with {source.hardware}"
         if of_data and file.is_of_other_data(conditions):
-            return f"{title} on {conditions.dataset_name}: not to be compared with {file.dataset}"
+            return f"{title} on {conditions.dataset_name}: not comparable with {file.dataset}"
     return None
 
 

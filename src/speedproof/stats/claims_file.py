@@ -54,7 +54,7 @@ class Source(_Model):
     )
 
     def is_of(self, gpu: str) -> bool:
-        """Return whether a GPU of that name is the documented one: an RTX A1000 is no A100."""
+        """Return whether a GPU of that name is the documented one: an RTX A1000 is not an A100."""
         return re.search(rf"(?<![A-Za-z0-9]){re.escape(self.gpu)}(?![A-Za-z0-9])", gpu) is not None
 
 

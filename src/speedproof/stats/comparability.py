@@ -15,7 +15,7 @@ from speedproof.stats.run_values import Values, read_column, steady_epochs
 
 RunPair = tuple[MeasuredRun, MeasuredRun]
 
-SAMPLES_AN_EPOCH = "training samples an epoch"
+SAMPLES_AN_EPOCH = "training samples per epoch"
 
 # What sentences call conditions whose name alone tells a reader little.
 _READ_AS = {"gpu.uuid": "GPU", "sources": "version of the code"}
@@ -45,7 +45,7 @@ def pair_runs(
 def differing_conditions(one: Conditions, other: Conditions) -> list[str]:
     """Return what differs and could make a run faster, by the conditions' names; of the GPU and packages, their parts."""
     names = list(_differences(_matter(one), _matter(other)))
-    # Of another GPU all that a process sees is another list, too; where only the others differ, the list says so.
+    # Another GPU also changes the list of visible GPUs, which is named only if nothing but the list differs.
     return [_READ_AS.get(name, name) for name in names if name != "gpu_uuids" or "gpu.uuid" not in names]
 
 
@@ -146,9 +146,9 @@ def list_stopped(results: Results) -> list[StoppedExperiment]:
 
 
 def count_samples(run: MeasuredRun) -> int | None:
-    """Return on how many samples an epoch trains, over all ranks; None where the program did not say.
+    """Return on how many samples an epoch trains, over all ranks; None if the program did not report it.
 
-    It is the mean of the epochs whose time is compared. A variant that trains on fewer is no faster for it.
+    It is the mean of the epochs whose time is compared. Training on fewer samples does not make a variant faster.
     """
     if run.epochs.empty:
         return None
@@ -166,7 +166,7 @@ def _round(samples: float) -> int | None:
 
 
 def _describe_samples(run: MeasuredRun) -> int | str | None:
-    """Return on how many samples an epoch trains, with the first one's where that is another number."""
+    """Return on how many samples an epoch trains, with the first one's if that differs."""
     samples = count_samples(run)
     first = None if samples is None else _round(_list_samples(run)[0])
     return samples if first in (None, samples) else f"{first} in the first, then {samples}"

@@ -182,7 +182,7 @@ def _list_warnings(results: Results) -> Iterator[str]:
     yield from _list_mixed_settings(results)
     yield from _list_mixed_lengths(results)
     if any(run.run.clock == "system" for run in results.runs):
-        yield "times from the start of a process are up to 1 s too long: the system gave some runs' start in whole seconds only"
+        yield "times from the start of a process are up to 1 s too long, because the system rounds some runs' start to seconds"
     conditions = {experiment.experiment: experiment.conditions for experiment in results.experiments}
     for run in results.runs:
         yield from _list_doubts_of_run(run, conditions[run.experiment])
@@ -200,9 +200,9 @@ def _list_other_rules(results: Results) -> Iterator[str]:
     for experiment in others:
         name = experiment.experiment
         if experiment.quality != first.quality:
-            yield f"{name} committed to another rule of quality than {first.experiment}, whose rule is used"
+            yield f"{name} has another quality rule than {first.experiment}, whose rule is used"
         if experiment.equivalence_margin != first.equivalence_margin:
-            yield f"{name} committed to another margin of equivalence than {first.experiment}, whose margin is used"
+            yield f"{name} has another equivalence margin than {first.experiment}, whose margin is used"
 
 
 def _list_doubts_of_run(run: MeasuredRun, begun: Conditions) -> Iterator[str]:
@@ -211,8 +211,8 @@ def _list_doubts_of_run(run: MeasuredRun, begun: Conditions) -> Iterator[str]:
     for key in differing_conditions(begun, run.run.conditions):
         yield f"{place} ran under another {key} than its experiment began with"
     if run.run.outcome != "completed":
-        of = " but of runs that did not reach a quality" if run.run.outcome == "not_a_number" else ""
-        yield f"{place} ended as {run.run.outcome} ({run.run.reason}); it counts in no number{of}"
+        of = " except that of runs that missed a quality" if run.run.outcome == "not_a_number" else ""
+        yield f"{place} ended as {run.run.outcome} ({run.run.reason}); it is excluded from every number{of}"
     if run.run.profiler != "none" and run.run.outcome == "completed" and run.summary is None:
         yield f"{place} was profiled but not analysed; run the analysis"
     yield from (f"{place}: {warning}" for warning in run.run.warnings)
@@ -223,7 +223,7 @@ def _list_missing_runs(experiment: Experiment) -> Iterator[str]:
     if experiment.left_out:
         names = ", ".join(experiment.left_out)
         many = f"{len(experiment.left_out)} profiled runs"
-        yield f"{experiment.experiment}: to keep this record small, it leaves out {many}: {names}"
+        yield f"{experiment.experiment}: {many} are left out to keep this record small: {names}"
     if experiment.undone:
         planned = len(experiment.runs) + len(experiment.left_out) + len(experiment.undone)
         names = ", ".join(f"{name} ({end})" for name, end in experiment.undone.items())
@@ -250,7 +250,7 @@ def _list_mixed_settings(results: Results) -> Iterator[str]:
             before = first.setdefault(run.run.variant, run)
             for key, (one, other) in differing_settings(before.run, run.run).items():
                 yield (
-                    f"{run.run.variant}: {key} is {one} in {before.experiment} and {other} in {run.experiment}, and their "
+                    f"{run.run.variant}: {key} is {one} in {before.experiment} and {other} in {run.experiment}, but their "
                     "runs are merged; keep them in separate results"
                 )
 
@@ -267,7 +267,7 @@ def _list_unplanned_experiments(results: Results) -> Iterator[str]:
             if experiment.experiment not in planned:
                 yield (
                     f"{experiment.experiment} is left over: measurement.experiments is {count} in {CONFIG_FILE}; its runs "
-                    "count nevertheless, so remove its folder if they should not"
+                    "still count; remove its folder if they should not"
                 )
 
 

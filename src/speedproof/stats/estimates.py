@@ -61,8 +61,8 @@ def estimate_ratio(pairs: Sequence[Pair], comparisons: int = 1) -> Estimate:
     The interval is one of so many `comparisons` that hold together.
 
     With d = log(reference / candidate), n pairs, mean m and sample deviation s, the centre is exp(m) and the interval
-    exp(m ± t s / √n), t being Student's quantile at n - 1 degrees of freedom: the paired t interval on a log scale, where the
-    error of a time is relative, a/b is the reciprocal of b/a, and a/b · b/c is a/c. Source: NIST/SEMATECH e-Handbook of
+    exp(m ± t s / √n). Here t is Student's quantile at n - 1 degrees of freedom. This is the paired t interval on a log scale:
+    errors of times are relative, a/b is the reciprocal of b/a, and a/b · b/c is a/c. Source: NIST/SEMATECH e-Handbook of
     Statistical Methods, 1.3.5.2 (confidence limits for the mean).
     """
     return _exponential(estimate_mean(list_log_ratios(pairs), comparisons))
@@ -96,7 +96,7 @@ def estimate_level(hosts: Sequence[Sequence[float]], share: bool) -> Estimate:
 
 
 def estimate_mean(values: Sequence[float], comparisons: int = 1) -> Estimate:
-    """Return the mean of at least one value, and Student's t interval where there are two or more.
+    """Return the mean of at least one value, and Student's t interval of two or more.
 
     Of several `comparisons` all intervals together hold the truth at :data:`CONFIDENCE`.
     """
@@ -168,7 +168,7 @@ def student_quantile(degrees: float, comparisons: int = 1) -> float:
 
 @cache
 def two_sided_quantile(degrees: float, error: float) -> float:
-    """Return beyond which value, to either side, Student's t lies with a chance of `error`."""
+    """Return the value that the absolute value of Student's t exceeds with probability `error`."""
     from scipy import special
 
     return float(special.stdtrit(degrees, 1 - error / 2))  # as stats.t.ppf, which takes a second to import
@@ -207,7 +207,7 @@ def judge_within_margin(interval: Interval, margin: float) -> Outcome:
 
 
 def judge_interval(interval: Interval, expected: tuple[float, float], better: Better = "higher") -> ClaimVerdict:
-    """Return what an interval says of a documented range [a, b], either end of which may be infinite.
+    """Judge a documented range [a, b], whose ends may be infinite, by an interval.
 
     Reproduced: it lies inside; exceeded: wholly beyond the end that is better; not reproduced here: wholly beyond the worse
     one. If the better end is open, nothing exceeds the range.
@@ -225,7 +225,7 @@ def judge_interval(interval: Interval, expected: tuple[float, float], better: Be
 def count_needed(
     values: Sequence[float], decides: Callable[[Interval], bool], least: int, step: int, comparisons: int = 1
 ) -> int | None:
-    """Return of how many values the interval would decide, if their mean and deviation stayed; None where it is beyond reach.
+    """Return how many values would decide, with the same mean and deviation; None if it is beyond reach.
 
     `values` are those measured, two or more; counts are multiples of `step`, more than were measured, and `least` or more.
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from speedproof.stats.ratio_checks import Examined
 
 
-HOSTS_UNKNOWN = "machines are told apart by their GPUs alone, since these experiments do not say on which host they ran"
+HOSTS_UNKNOWN = "machines are identified by their GPUs only, because these experiments do not record their host"
 
 
 class Stated(TypedDict):
@@ -60,10 +60,10 @@ class Sample:
 
 
 def list_samples(runs: Sequence[MeasuredRun]) -> list[Sample]:
-    """Return of which experiments of these runs numbers are formed.
+    """Return the groups of experiments that give a number each.
 
     Three hosts or more with one model of GPU give one number for it together; with fewer, each experiment gives its own, and
-    they are not averaged. Without a GPU hosts cannot be told apart.
+    they are not averaged. Without a GPU, hosts cannot be identified.
     """
     models: dict[str | None, dict[str, str]] = {}  # of each model its experiments, and each experiment's host
     beside = Counter(run.experiment for run in runs if run.had_company)

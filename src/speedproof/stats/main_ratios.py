@@ -1,4 +1,4 @@
-"""Which ratios a reader wants first: the main ones, those of headlines, and what stands beside them."""
+"""The ratios that a reader wants first: the main ones, those of headlines, and their companions."""
 
 import math
 from collections.abc import Iterable, Sequence

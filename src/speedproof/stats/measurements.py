@@ -37,7 +37,7 @@ from speedproof.stats.ratio_checks import Examined, find_objections
 from speedproof.stats.same_work import check_work
 from speedproof.stats.sequential import CRITICAL, SINGLE, Design, extend_interval, find_latest_look
 
-RunReading = Callable[[MeasuredRun], float | None]  # of a run, where it is no metric
+RunReading = Callable[[MeasuredRun], float | None]  # a value of a run that is not a metric
 
 INTERVAL_RULE = (
     "low and high: 95 % t interval, for one experiment of its pairs' log ratios (with an odd number of pairs above four, the "
@@ -52,7 +52,7 @@ REPEATED_RULE = "low and high: 95 % repeated interval of the pairs' log ratios, 
 def measure_level(results: Results, variant: str, mode: Mode, metric: str, target: float | None = None) -> list[Measured]:
     """Return a variant's metric over its completed runs in a mode, of each sample; none unless every run has a value.
 
-    The way to a quality is of no value where runs diverged.
+    If runs diverged, there is no time to a quality.
     """
     runs = results.select(variant, mode)
     if target is not None and results.select_diverged(variant, mode):
@@ -96,8 +96,8 @@ def measure_ratio(
 ) -> list[Ratio]:
     """Return the ratio of two variants' metric over pairs of runs, of each sample.
 
-    None where no pair has both values above 0, where a quality was not reached by every run, also of those that diverged, and
-    where something besides the techniques differed inside an experiment, which :func:`list_incomparable` names.
+    There is none if no pair has both values above 0, or if not every run, diverged ones included, reached the quality. There is
+    also none if something besides the techniques differed in an experiment; :func:`list_incomparable` names it.
     """
     if target is not None and any(results.select_diverged(variant, mode) for variant in (reference, candidate)):
         return []

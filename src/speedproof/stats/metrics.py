@@ -90,7 +90,7 @@ class Metric:
         return self.better == "lower"
 
     def note(self, quality: Quality) -> MetricNote:
-        """Return what a comparison says of this metric."""
+        """Return a comparison's note on this metric."""
         return MetricNote(
             title=self.title.format(quality=quality.title),
             unit=self.unit,
@@ -102,9 +102,9 @@ class Metric:
 
 
 def measure_run(run: MeasuredRun, metric: str, target: float | None = None) -> float | None:
-    """Return a run's value of `metric` in the metric's unit (a share as a fraction), or None where it has none.
+    """Return a run's value of `metric` in the metric's unit (a share as a fraction), or None.
 
-    `target` is the quality to reach; the metrics that need it ask for it, the others ignore it.
+    `target` is the quality to reach, for the metrics that need one.
     """
     if (metric, target) not in run.derived:
         run.derived[metric, target] = _measure_run(run, METRICS[metric], target)
@@ -113,7 +113,7 @@ def measure_run(run: MeasuredRun, metric: str, target: float | None = None) -> f
 
 def _measure_run(run: MeasuredRun, metric: Metric, target: float | None) -> float | None:
     if metric.printed in ("epoch", "epochs") and run.run.observed and run.run.observed.rates:
-        return None  # what stands for an epoch there is one sample
+        return None  # an "epoch" of theirs is one sample
     device: Device = "gpu" if run.run.conditions.gpu else "cpu"
     if run.run.mode not in metric.modes or device not in metric.devices:
         return None
@@ -239,7 +239,7 @@ METRICS: dict[str, Metric] = {
         spreads=True,
         counts=counted_epochs,
         printed="epoch",
-        verb="gets through an epoch",
+        verb="runs an epoch",
         average=True,
         validates=True,
     ),
@@ -270,7 +270,7 @@ METRICS: dict[str, Metric] = {
         modes=("timed",),
         further=True,
         compared=False,
-        absence="nothing was cached in memory, or the run did not tell",
+        absence="nothing was cached in memory, or the run did not report it",
     ),
     PROCESS: Metric(
         "whole process",
@@ -290,14 +290,14 @@ METRICS: dict[str, Metric] = {
         "GPU busy",
         "%",
         (SUMMARY_FILE,),
-        "mean of epochs[].gpu_busy_fraction weighted by duration_s; without the first epoch where there are three or more",
+        "mean of epochs[].gpu_busy_fraction weighted by duration_s; without the first epoch of three or more",
         lambda run: gpu_busy_fraction(run.summary) if run.summary else None,
         better="higher",
         compared=False,
         absence="it needs a profiled run on a GPU",
     ),
     RATE: Metric(
-        "training samples a second",
+        "training samples per second",
         "/s",
         (EPOCHS_FILE, RUN_FILE),
         "sum of samples_per_s × train_s / sum of train_s; without the first epoch of each process where two others remain",
@@ -359,10 +359,10 @@ METRICS: dict[str, Metric] = {
         modes=("timed",),
         devices=("cpu",),
         further=True,
-        absence="it is that of runs without a GPU",
+        absence="it is measured only without a GPU",
     ),
     "energy_per_epoch_j": Metric(
-        "GPU energy an epoch",
+        "GPU energy per epoch",
         "J",
         (GPU_FILE, EPOCHS_FILE, RUN_FILE),
         f"integral of power_w, by trapezoids, of all GPUs, / number of epochs, {_SAMPLED}",
@@ -373,7 +373,7 @@ METRICS: dict[str, Metric] = {
         judged=True,
         spreads=True,
         counts=counted_epochs,
-        absence="the GPU did not tell its power, or its epochs were too short",
+        absence="the GPU did not report its power, or its epochs were too short",
     ),
     SAMPLED_BUSY: Metric(
         "GPU busy, sampled by NVML",
@@ -387,7 +387,7 @@ METRICS: dict[str, Metric] = {
         devices=("gpu",),
         further=True,
         compared=False,
-        absence="the GPU did not tell how busy it was, or its epochs were too short",
+        absence="the GPU did not report its use, or its epochs were too short",
     ),
     EPOCHS_TO_QUALITY: Metric(
         "epochs to {quality}",

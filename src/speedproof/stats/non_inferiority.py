@@ -208,30 +208,30 @@ def judge_quality(difference: QualityDifference | None, rule: Quality, diverged:
     if difference is None:
         return "not judged", "not every run validated"
     if rule.margin is None:
-        return "not judged", "no margin of quality was declared"
+        return "not judged", "no quality margin was declared"
     above = "above" if rule.better == "higher" else "below"
     if rule.judged_above is not None and rule.reaches(rule.judged_above, difference.slower):
         limit = rule.format(rule.judged_above)
         return (
             "not judged",
-            f"the slower variant's {rule.title} is {rule.format(difference.slower)}, not {above} {limit}: too short a training",
+            f"the slower variant's {rule.title} is {rule.format(difference.slower)}; quality is judged only {above} {limit}",
         )
     both = f"{rule.title} {rule.format(difference.faster)} against {rule.format(difference.slower)}"
     if lacking := _describe_lacking(difference, rule):
         return "not established", f"{both}{lacking}"
     if difference.interval is None:
-        return "not established", f"{both}, of fewer than {LEAST_HOSTS} machines, which are not pooled"
+        return "not established", f"{both}, from fewer than {LEAST_HOSTS} machines, which are not pooled"
     return _judge_ends(difference.interval, rule, both, diverged)
 
 
 def _describe_lacking(difference: QualityDifference, rule: Quality) -> str:
-    """Return why seeds do not suffice for a verdict on quality; nothing if they do."""
+    """Return why the seeds do not allow a verdict on quality; nothing if they do."""
     if constant := dict.fromkeys(_list_constant(difference, rule)):
         which = "every run" if all(difference.constant) else "every run of one variant"
         values = " or ".join(constant)
-        return f": {which} reports {values}; the seed (SPEEDPROOF_SEED) does not reach the program, or changes nothing"
+        return f": {which} reports {values}; the program ignores its seed (SPEEDPROOF_SEED), or the seed changes nothing"
     if difference.seeds < LEAST_SEEDS:
-        return f", of {format_count(difference.seeds, 'seed')}; a verdict on quality needs {LEAST_SEEDS}"
+        return f" over {format_count(difference.seeds, 'seed')}; a verdict on quality needs {LEAST_SEEDS}"
     return ""
 
 
@@ -241,13 +241,13 @@ def _list_constant(difference: QualityDifference, rule: Quality) -> list[str]:
 
 
 def _judge_ends(interval: Interval, rule: Quality, both: str, diverged: str) -> tuple[QualityOutcome, str]:
-    """Return what the interval of a difference says beside the margin; `both` names the two qualities."""
+    """Judge the interval of a difference by the margin; `both` names the two qualities."""
     margin = rule.margin or 0.0
     lower, within = "lower" if rule.better == "higher" else "higher", rule.format(margin)
     ends = sorted((interval.low, interval.high), reverse=rule.better == "lower")
     worst, best = (_round_off(end if rule.better == "higher" else -end) for end in ends)
     if worst >= -margin and diverged:
-        return "not established", f"{both}, of the runs that did not diverge, as {diverged} did"
+        return "not established", f"{both} in the runs that did not diverge; {diverged} diverged"
     if worst >= -margin:
         return "no worse", f"{both}, not {lower} by more than the margin of {within}"
     if best < -margin:
@@ -255,7 +255,7 @@ def _judge_ends(interval: Interval, rule: Quality, both: str, diverged: str) -> 
     limits = f"{rule.format(interval.low)} to {rule.format(interval.high)}"
     return (
         "not established",
-        f"{both}, a difference of {limits}: whether it is {lower} by more than the margin of {within} is not established",
+        f"{both}, difference {limits}: it may be {lower} by more than the margin of {within}",
     )
 
 
@@ -270,12 +270,12 @@ def _mean_by_seed(scores: Scores) -> dict[int, float]:
 
 
 def _round_off(value: float) -> float:
-    """Return a quality's difference without what binary fractions add to it: 0.93 - 0.94 is -0.01."""
+    """Return a quality's difference without the rounding error of binary fractions: 0.93 - 0.94 is -0.01."""
     return round(value, 12)
 
 
 def count_reached(runs: Sequence[MeasuredRun], target: float, diverged: Sequence[MeasuredRun] = ()) -> Reached | None:
-    """Return how many of a variant's runs reached a quality; those that `diverged` did not. None where there are none."""
+    """Return how many of a variant's runs reached a quality; those that `diverged` did not. None without runs."""
     if not runs:
         return None
     reached = [run for run in runs if epochs_to_quality(run, target) is not None]

@@ -53,7 +53,7 @@ def judge_ratio(ratio: Ratio, claim: Claim | None, rule: Quality) -> Proof:
 def is_better(ratio: Ratio, quality: QualityCheck, claim: Claim | None, rule: Quality) -> bool:
     """Return whether the quality of the variant of :func:`name_judged` is better than the other's by more than the margin.
 
-    That it is better over all seeds may not be established, but it is no reason to doubt a speedup.
+    That may not be established across seeds, but a better quality does not put a speedup in doubt.
     """
     own, other = quality.candidate_quality, quality.reference_quality
     if own is None or other is None or quality.diverged:

@@ -53,8 +53,8 @@ def list_spans(run: MeasuredRun, counted: Chosen) -> list[Span]:
 def sum_of_samples(run: MeasuredRun, column: str, counted: Chosen) -> float | None:
     """Return the integral of a column of `gpu.csv` over a run's counted epochs, of all its processes' GPUs together.
 
-    None where one of the GPUs does not tell, where samples are missing, where so much passed between epochs that it is not
-    known when each of them was, and of a run that several processes continued.
+    None if a GPU does not report the value or samples are missing. Also None if too much time passed between epochs to know
+    when each of them was, and for a run that several processes continued.
     """
     if run.run.continued or _between_epochs_s(run) > LONGEST_GAP_S:
         return None
@@ -65,7 +65,7 @@ def sum_of_samples(run: MeasuredRun, column: str, counted: Chosen) -> float | No
 
 
 def _between_epochs_s(run: MeasuredRun) -> float:
-    """Return how long a run was at something else, such as checkpoints, from its first epoch on."""
+    """Return the time that a run spends outside epochs, for example on checkpoints, after the first one begins."""
     return run.run.process_s - run.run.start_up_s - run.run.training_s
 
 
@@ -76,7 +76,7 @@ def epoch_totals(epochs: pd.DataFrame) -> Values:
 
 
 def read_column(table: pd.DataFrame, name: str) -> Values:
-    """Return a column, of shape (rows,): not a number where it is empty."""
+    """Return a column, of shape (rows,): NaN for empty cells."""
     return table[name].to_numpy(dtype=np.float64)
 
 

@@ -94,9 +94,9 @@ def check_work(pairs: Sequence[RunPair], spreads: bool = False) -> WorkCheck:
     if differences:
         outcome, reason = "unequal", f"unequal work: {'; '.join(differences)}"
     elif unknown:
-        outcome, reason = "unknown", f"work unknown: not every run says how many {' and '.join(unknown)} an epoch takes"
+        outcome, reason = "unknown", f"work unknown: not every run reports its {' and '.join(unknown)} per epoch"
     else:
-        outcome, reason = "equal", "the same FLOP and samples an epoch"
+        outcome, reason = "equal", "the same FLOP and samples per epoch"
     epochs = _count_epochs(shown)
     return WorkCheck.model_validate(
         {
@@ -118,7 +118,7 @@ def _count_epochs(pair: RunPair) -> list[int | None]:
 
 
 def _compare(pair: RunPair, spreads: bool) -> tuple[list[str], list[str]]:
-    """Return in what the work of two runs differs, and what of it one of them does not tell."""
+    """Return how the work of two runs differs, and which parts of it one of them does not report."""
     one, other = pair
     flop = [run.run.work.flop_per_epoch if run.run.work else run.run.flop_per_epoch for run in pair]
     samples = [count_samples(run) for run in pair]

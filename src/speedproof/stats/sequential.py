@@ -20,9 +20,9 @@ from speedproof.stats.estimates import (
 
 ERROR = 0.05  # of all looks together
 
-# After how many pairs one looks, and by how many standard errors the interval then extends to either side of the mean: so many
-# that, of normal differences, the chance that any interval up to the n-th pair misses the truth is ERROR · n / 24 (error
-# spending: K. K. G. Lan, D. L. DeMets, Biometrika 70 (1983) 659-663; repeated confidence intervals: C. Jennison,
+# The numbers of pairs at which the interval is computed, and its half-width there in standard errors. It is chosen so that, for
+# normal differences, the chance that any interval up to the n-th pair misses the truth is ERROR · n / 24 (error spending:
+# K. K. G. Lan, D. L. DeMets, Biometrika 70 (1983) 659-663; repeated confidence intervals: C. Jennison,
 # B. W. Turnbull, Journal of the Royal Statistical Society B 51 (1989) 305-361). Made by benchmarks/simulate_stopping.py from
 # its seed and number of paths; a test makes them again from fewer.
 CRITICAL = {4: 6.21, 6: 4.65, 8: 3.88, 10: 3.47, 12: 3.21, 16: 2.81, 20: 2.63, 24: 2.51}

@@ -1,4 +1,4 @@
-"""A number as its source states it: the printed digits, what the source says of them, and which values reproduce it."""
+"""A number as its source states it: its digits, how exact they are, and which values reproduce it."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from speedproof.stats.ratio_checks import Examined
 
 
-# up to: what is possible ("could potentially give 10x"). similar: the source says so, and its own figures give the value.
+# up to: what is possible ("could potentially give 10x"). similar: the source's word, and its own figures give the value.
 Comparator = Literal["exactly", "about", "similar", "more than", "less than", "between", "up to"]
 Printed = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)?$")]
 
@@ -38,9 +38,9 @@ class _Row(BaseModel):
 
 
 class Tolerance(_Row):
-    """How far from a stated number a value may lie, of numbers whose printed digits do not say."""
+    """How far from a stated number a value may lie, if the printed digits do not show it."""
 
-    share: float = Field(gt=0, lt=1, description="Of the value, to either side")
+    share: float = Field(gt=0, lt=1, description="Share of the value, above and below")
     why: str
 
 

@@ -1,4 +1,4 @@
-"""By which rules timed rounds end: to add one is to add its reason to `StopReason` and an entry to :data:`STOPPING_RULES`."""
+"""The rules that end timed rounds. A new one needs a reason in `StopReason` and an entry in :data:`STOPPING_RULES`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from typing import Literal
 
 from speedproof.results.experiment import StopReason
 
-# Of what is asked of two variants: known, or still open, or hardly to be known by the rounds that are left.
+# The question about two variants: answered, still open, or unlikely to be answered in the remaining rounds.
 Standing = Literal["decided", "open", "futile"]
 
 
 @dataclass(frozen=True)
 class RoundsSoFar:
-    """What rules are asked about after each round."""
+    """What the rules decide on after each round."""
 
     count: int
     most: int
@@ -23,7 +23,7 @@ class RoundsSoFar:
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """When rounds end, and what the log and the report say of rounds that ended by it."""
+    """When rounds end, and the words for that in the log and the report."""
 
     log: str
     report: str
@@ -33,23 +33,23 @@ class StoppingRule:
 # The first one that holds is named.
 STOPPING_RULES: dict[StopReason, StoppingRule] = {
     "decided": StoppingRule(
-        "all that was asked is decided",
-        "then they were",
+        "everything is decided",
+        "then all were decided",
         lambda rounds: rounds.standings is not None and set(rounds.standings) <= {"decided"},
     ),
     "futile": StoppingRule(
-        "the rounds that are left would hardly decide",
-        "those that were left would hardly have decided the rest",
+        "the remaining rounds are unlikely to decide",
+        "the remaining ones were unlikely to decide the rest",
         lambda rounds: rounds.standings is not None and "open" not in rounds.standings and rounds.last_look > rounds.count,
     ),
     "longest": StoppingRule(
         "stopped",
-        "not all were, and no more were planned",
+        "not all were decided, and no more rounds were planned",
         lambda rounds: rounds.count == rounds.most,
     ),
     "budget": StoppingRule(
         "the budget is spent",
-        "not all were, and another round would have gone beyond the budget",
+        "not all were decided, and another round would have exceeded the budget",
         lambda rounds: rounds.overruns or (rounds.standings is not None and rounds.last_look == rounds.count),
     ),
     "closed": StoppingRule("closed", "the experiment was interrupted and closed", lambda rounds: False),  # by a command

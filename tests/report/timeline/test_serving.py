@@ -92,7 +92,7 @@ def test_it_listens_on_this_machine_alone(offer):
 
 
 def test_a_port_that_is_taken_is_one_line(offer, tmp_path):
-    with pytest.raises(StorageError, match=rf"port {offer.server_port} of this machine cannot be taken"):
+    with pytest.raises(StorageError, match=rf"port {offer.server_port} of this machine cannot be used"):
         Offer(tmp_path / "any", "http://localhost", offer.server_port)
 
 
@@ -145,8 +145,8 @@ def test_offline_it_says_so_in_one_line(speedproof_here, tmp_path):
     ended = speedproof_here("trace", "open", tmp_path / "any.pftrace", "--page", closed)
     assert (ended.returncode, ended.stdout) == (PageError.exit_code, "")
     assert ended.stderr == (
-        f"speedproof: {closed}: no answer; this machine may be offline: open trace.pftrace where there is a network, or name a "
-        "Perfetto page of your own (--page http://localhost:10000)\n"
+        f"speedproof: {closed}: no answer; this machine may be offline; open trace.pftrace on a machine with a network, "
+        "or name your own Perfetto page (--page http://localhost:10000)\n"
     )
 
 

@@ -162,7 +162,7 @@ def test_search_finds_and_goes_from_match_to_match(opened, trace):
     page.key("/")
     page.type("LoadIM")
     # The range of 3 ms, and the idle stretch of as much.
-    assert page.evaluate("say('found')") == "2 found, 6.00 ms in all"
+    assert page.evaluate("say('found')") == "2 found, 6.00 ms in total"
     assert page.evaluate("pixels(0)") != whole
     page.key("Enter")
     first = page.evaluate("say('status')")

@@ -20,7 +20,7 @@ _ROOM = 0.4  # behind the longest bar, for its numbers: of the bars' own length
 _SINGLE = "one pair: no interval"
 _FEW = "too few pairs for a verdict"
 _EQUIVALENT = "equivalent"
-_WITHHELD = "withheld: a worse quality"
+_WITHHELD = "withheld: worse quality"
 _COLOURS = {
     "faster": style.FASTER,
     "slower": style.SLOWER,
@@ -30,7 +30,7 @@ _COLOURS = {
     _FEW: style.PALE,
     _WITHHELD: style.WITHHELD,
 }
-_RARE = {_EQUIVALENT, _SINGLE, _FEW, _WITHHELD}  # have a key only if a stage is so
+_RARE = {_EQUIVALENT, _SINGLE, _FEW, _WITHHELD}  # have a key only if a stage has this outcome
 
 
 def draw_ablation(evidence: Evidence) -> Figure:
@@ -46,7 +46,7 @@ def draw_ablation(evidence: Evidence) -> Figure:
         else:  # an experiment's ablation begins
             axes.plot(stage.level, row, "|", markersize=16, markeredgewidth=2, color="black")
     levels = [stage.level for stage in stages]
-    # Each bar's numbers stand behind it, each stage's quality in the margin.
+    # Each bar's numbers follow it; each stage's quality is in the margin.
     axes.set_xlim(0.7 * min(levels), max(levels) * (max(levels) / min(levels)) ** _ROOM)
     for row, stage in enumerate(stages):
         best = f"{comparison.quality.title} {comparison.quality.format(stage.best_quality)}"
@@ -54,7 +54,7 @@ def draw_ablation(evidence: Evidence) -> Figure:
     style.label_rows(axes, [name_place(style.name_variant(stage.title), stage, comparison) for stage in stages], room=0.6)
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "25" else ""))
-    axes.set_xlabel(f"seconds a {comparison.title_of(stages[0].metric)} (each factor with its 95 % interval)")
+    axes.set_xlabel(f"seconds per {comparison.title_of(stages[0].metric)} (each factor with its 95 % interval)")
     found = {_judge(stage) for before, stage in zip(steps, stages, strict=True) if before}
     keys = [Patch(facecolor=colour, label=label) for label, colour in _COLOURS.items() if label in found or label not in _RARE]
     style.draw_legend_above(axes, handles=keys, ncols=len(keys))

@@ -19,7 +19,7 @@ from speedproof.report.figures.timeline_figure import Tracks, draw_timeline
 from speedproof.results.comparison import RooflinePoint
 from speedproof.results.files import write_json
 from speedproof.results.folder import MeasuredRun
-from speedproof.results.summary import Summary, name_one
+from speedproof.results.summary import Summary
 from speedproof.stats.run_values import gpu_busy_fraction
 from speedproof.util.numbers import format_value
 from speedproof.util.progress_bar import SOON_S, report_progress
@@ -54,7 +54,7 @@ def _draw_variant(axes: Axes, run: MeasuredRun, summary: Summary, colour: str) -
         axes.plot(times_s[shown], samples["gpu_busy_percent"][shown], color="black", linewidth=0.8, label="NVML")
     mean = format_value(gpu_busy_fraction(summary), "%")
     axes.set(
-        ylim=(0, 100), yticks=[0, 50, 100], ylabel="GPU busy, %", title=f"{style.name_variant(run.title)}: {mean} by the trace"
+        ylim=(0, 100), yticks=[0, 50, 100], ylabel="GPU busy, %", title=f"{style.name_variant(run.title)}: {mean} in the trace"
     )
     axes.grid(axis="y")
     style.draw_legend_above(axes, 0.97, ncols=2)
@@ -68,11 +68,11 @@ _TERA = 1e12
 
 
 def draw_roofline(evidence: figure_data.Evidence) -> Figure:
-    """Draw arithmetic a second over arithmetic a byte, both logarithmic, below the roof of the measured rates."""
+    """Draw FLOP per second over FLOP per byte, both logarithmic, below the roof of the measured rates."""
     points = [point for point in evidence.comparison.roofline if point.variant in evidence.results.variants]  # no stages
     figure = style.new_figure(3.4)
     axes = figure.subplots()
-    axes.set(xscale="log", yscale="log", xlabel="FLOP for each byte that must be moved", ylabel="TFLOP/s")
+    axes.set(xscale="log", yscale="log", xlabel="FLOP per byte that must be moved", ylabel="TFLOP/s")
     _draw_roof(axes, points)
     names = [point.variant for point in points]
     colours, markers = style.variant_colours(names), style.variant_markers(names)
@@ -107,7 +107,7 @@ _OTHER = "all others"
 
 
 def draw_kernels(evidence: figure_data.Evidence) -> Figure:
-    """Draw the time of the largest groups of kernels, in seconds an epoch or iteration, variant beside variant."""
+    """Draw the time of the largest groups of kernels, in seconds per epoch or iteration, variant beside variant."""
     variants = {variant: kernel_groups(summary) for variant, (_, summary) in evidence.traces.items() if summary.has_gpu}
     groups = _largest_groups(list(variants.values()))
     colours = style.variant_colours(evidence.results.variants)
@@ -123,13 +123,13 @@ def draw_kernels(evidence: figure_data.Evidence) -> Figure:
         axes.bar_label(bars, [format_value(value, "s") for value in values], padding=3, fontsize=8)
     style.label_rows(axes, groups)
     axes.margins(x=0.12)
-    axes.set_xlabel(f"seconds of kernel time {name_one(evidence.unit)}")
+    axes.set_xlabel(f"seconds of kernel time per {evidence.unit}")
     axes.legend(loc="lower right")
     return figure
 
 
 def kernel_groups(summary: Summary) -> Counter[str]:
-    """Return the kernel time of each group in seconds an epoch; kernels that overlap count each."""
+    """Return the kernel time of each group in seconds per epoch; each of several overlapping kernels counts."""
     groups: Counter[str] = Counter()
     for kernel in summary.kernels:
         groups[kernel.group] += kernel.seconds_per_epoch  # type: ignore[assignment]
@@ -137,7 +137,7 @@ def kernel_groups(summary: Summary) -> Counter[str]:
 
 
 def _largest_groups(variants: list[Counter[str]]) -> list[str]:
-    """Return the groups that are largest on any variant, and one name for the rest where there is one."""
+    """Return the groups that are largest on any variant, and one name for the rest, if any."""
     largest: Counter[str] = Counter()
     for variant in variants:
         largest |= variant
@@ -156,7 +156,7 @@ def draw_convergence(evidence: figure_data.Evidence) -> Figure:
         for number, run in enumerate(evidence.results.select(variant, "timed")):
             epochs, seconds, values = _qualities_of(run)
             by_epoch.plot(epochs, values, label=style.name_variant(title) if number == 0 else None, **look)
-            if not run.run.continued:  # no process of it holds its whole way
+            if not run.run.continued:  # no single process covers the whole run
                 by_time.plot(seconds, values, **look)
     low, high = by_epoch.dataLim.y0, by_epoch.dataLim.y1
     label = f"{quality.title}, {quality.unit}" if quality.unit else quality.title
@@ -205,12 +205,12 @@ class FigureKind:
 
 FIGURES = (
     FigureKind("epoch_times", "Epoch times", draw_epoch_times, figure_data.lacks_timed_runs),
-    FigureKind("ablation", "The ablation", draw_ablation, figure_data.lacks_ablation),
+    FigureKind("ablation", "Ablation", draw_ablation, figure_data.lacks_ablation),
     FigureKind("timeline", "Timeline", draw_timeline, figure_data.lacks_traces),
     FigureKind("phases", "Where the time goes", draw_phases, figure_data.lacks_traces),
     FigureKind("utilisation", "GPU utilisation", draw_utilisation, figure_data.lacks_gpu_traces),
     FigureKind("kernels", "Kernels", draw_kernels, figure_data.lacks_gpu_traces),
-    FigureKind("roofline", "How near to the machine's limit", draw_roofline, figure_data.lacks_rates),
+    FigureKind("roofline", "Distance to the hardware limit", draw_roofline, figure_data.lacks_rates),
     FigureKind("convergence", "Convergence", draw_convergence, figure_data.lacks_validation),
 )
 

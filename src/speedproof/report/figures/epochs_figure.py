@@ -22,9 +22,8 @@ _TITLE_WIDTH = 34  # characters of a line; a longer title would leave the bars n
 def draw_epoch_times(evidence: Evidence) -> Figure:
     """Draw the training epoch of each variant, the validation that every few epochs adds to it, and every run.
 
-    Experiments that speak for themselves have a bar each.
-
-    The noise floor, where a control ran, is a band around the variant that was run against itself.
+    Experiments that are not merged have a bar each. The noise floor, if a control ran, is a band
+    around the variant that was run against itself.
     """
     comparison = evidence.comparison
     levels = {(m.variant, m.metric, m.experiment): m for m in comparison.measured if m.mode == "timed"}
@@ -51,20 +50,20 @@ def draw_epoch_times(evidence: Evidence) -> Figure:
     titles = [name_place(style.name_variant(training.title), training, comparison) for training, _ in measured]
     style.label_rows(axes, [fill(title, _TITLE_WIDTH) for title in titles], room=0.55)
     axes.set_xlim(0, 1.03 * axes.dataLim.x1)
-    axes.set_xlabel("seconds an epoch (geometric mean over runs; each dot is one run)")
+    axes.set_xlabel("seconds per epoch (geometric mean over runs; each dot is one run)")
     style.draw_legend_above(axes, handles=list({key.get_label(): key for key in keys}.values()), ncols=3)
     return figure
 
 
 def _draw_noise(axes: Axes, row: int, noise: NoiseFloor, training: Measured) -> Patch:
-    """Draw what a variant differs from itself as a band behind its bar, and return its key."""
+    """Draw the noise floor as a band behind a variant's bar, and return its key."""
     low, high = training.centre / (1 + noise.largest), training.centre * (1 + noise.largest)
     axes.barh(row, high - low, 0.95, left=low, color=style.PALE, zorder=0)
     return Patch(facecolor=style.PALE, label=f"noise floor: {style.name_variant(noise.title)} against itself")
 
 
 def _draw_variant(axes: Axes, row: int, colour: str, training: Measured, whole: Measured | None) -> None:
-    """Draw a variant's bar; its numbers stand in the margin, where they are no dot's."""
+    """Draw a variant's bar; its numbers are in the margin, away from the dots."""
     axes.barh(row, training.centre, _BAR_HEIGHT, color=colour)
     _draw_runs(axes, row, training)
     text = format_value(training.centre, "s")

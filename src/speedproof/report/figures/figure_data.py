@@ -20,19 +20,19 @@ from speedproof.stats.metrics import TRAINING_EPOCH
 
 @dataclass(frozen=True)
 class Evidence:
-    """The runs of a results folder and what was computed of them."""
+    """The runs of a results folder and what was computed from them."""
 
     results: Results
     comparison: Comparison
 
     @property
     def proof(self) -> bool:
-        """Return whether it is of `speedproof prove`: of commands that need tell nothing, so that what they lack is no news."""
+        """Return whether it is from `speedproof prove`, whose commands need not report anything."""
         return self.asked is not None
 
     @cached_property
     def answer(self) -> Answer:
-        """Return what was found first, which all parts of a report put into words."""
+        """Return the main findings, which all parts of a report put into words."""
         return find_answer(self.comparison, self.asked)
 
     @property
@@ -40,8 +40,8 @@ class Evidence:
         return self.results.asked
 
     def asked_again(self) -> "Evidence":
-        """Return the same, by what the proof's folder says now of what was asked."""
-        return replace(self, results=replace(self.results))  # without what was read once
+        """Return the same evidence with the proof's request read again."""
+        return replace(self, results=replace(self.results))  # without its cached reads
 
     @property
     def tells_quality(self) -> bool:
@@ -49,18 +49,18 @@ class Evidence:
 
     @cached_property
     def traces(self) -> dict[str, tuple[MeasuredRun, Summary]]:
-        """Return, for each variant that has one, the profiled run that stands for it, with its summary."""
+        """Return, for each variant that has one, its representative profiled run with its summary."""
         runs = {variant: self.results.trace_of(variant) for variant in self.results.variants}
         return {variant: (run, run.summary) for variant, run in runs.items() if run and run.summary and run.summary.epochs}
 
     @property
     def traced_in_vain(self) -> bool:
-        """Return whether runs were profiled whose traces tell nothing of epochs."""
+        """Return whether runs were profiled, but their traces have no epochs."""
         return not self.traces and any(run.summary is not None for run in self.results.runs)
 
     @property
     def unit(self) -> IterationUnit:
-        """Return the word for what the traces consist of, `iteration` where it is not the same in all."""
+        """Return the word for the traces' unit, `iteration` if it differs between traces."""
         units = {summary.found.unit for _, summary in self.traces.values()}
         return units.pop() if len(units) == 1 else "iteration"
 
@@ -84,7 +84,7 @@ def lacks_timed_runs(evidence: Evidence) -> str | None:
     if not timed:
         return "no timed run was completed"
     known = any(measured.metric == TRAINING_EPOCH for measured in timed)
-    return None if known else "the programs report no epochs: only their process is known"
+    return None if known else "the programs report no epochs, only process times"
 
 
 def lacks_ablation(evidence: Evidence) -> str | None:
@@ -92,7 +92,7 @@ def lacks_ablation(evidence: Evidence) -> str | None:
 
 
 def lacks_rates(evidence: Evidence) -> str | None:
-    return None if evidence.comparison.roofline else "no GPU's rates were measured beside a timed run"
+    return None if evidence.comparison.roofline else "no GPU's rates were measured with the timed runs"
 
 
 def lacks_validation(evidence: Evidence) -> str | None:
@@ -103,7 +103,7 @@ def lacks_validation(evidence: Evidence) -> str | None:
 def lacks_traces(evidence: Evidence) -> str | None:
     if evidence.traces:
         return None
-    return "the traces hold neither ranges nor a GPU's work" if evidence.traced_in_vain else "no run was profiled and analysed"
+    return "the traces hold neither ranges nor GPU work" if evidence.traced_in_vain else "no run was profiled and analysed"
 
 
 def lacks_gpu_traces(evidence: Evidence) -> str | None:

@@ -16,7 +16,7 @@ _LABELLED_SHARE = 0.08  # a narrower piece has no room for its number
 
 
 def draw_phases(evidence: Evidence) -> Figure:
-    """Draw the mean length of each phase in the training part of an epoch, and in its validation part where there is one."""
+    """Draw the mean length of each phase in the training part of an epoch, and in its validation part if it has one."""
     summaries = {variant: summary for variant, (_, summary) in evidence.traces.items()}
     titles = [style.name_variant(evidence.results.variants[variant]) for variant in summaries]
     parts: list[tuple[EpochPart, dict[str, str]]] = [
@@ -30,7 +30,7 @@ def draw_phases(evidence: Evidence) -> Figure:
         rows = [mean_phases(summary, part, list(colours)) for summary in summaries.values()]
         _draw_part(axes, rows, titles, colours | {_OTHER: style.PALE})
         axes.set_title(f"{part} part of {name_one(evidence.unit)}")
-    axes.set_xlabel(f"seconds {name_one(evidence.unit)} (mean over the profiled run); percent: of the part")
+    axes.set_xlabel(f"seconds per {evidence.unit} (mean over the profiled run); percent: of the part")
     colours = {name: colour for _, colours in parts for name, colour in colours.items()} | {_OTHER: style.PALE}
     keys = [Patch(facecolor=colour, label=name) for name, colour in colours.items()]
     figure.legend(handles=keys, loc="outside lower center", ncols=5, handlelength=1.2)

@@ -65,12 +65,12 @@ def variant_colours(variants: Iterable[Key]) -> dict[Key, str]:
 
 
 def variant_markers(variants: Iterable[Key]) -> dict[Key, str]:
-    """Return one marker for each variant, so that variants can be told apart in print, too."""
+    """Return one marker for each variant, so that variants can be distinguished in print, too."""
     return dict(zip(variants, cycle(VARIANT_MARKERS), strict=False))
 
 
 def name_variant(title: str) -> str:
-    """Return what a variant is called where there is room for a line: a command may be longer than any figure."""
+    """Return a variant's name, shortened to one line: a command may be longer than any figure."""
     return shorten(printable(title), _LONGEST)
 
 
@@ -93,7 +93,7 @@ def draw_legend_above(axes: Axes, height: float = 1.0, **options: Any) -> None:
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> None:
-    """Write `<name>.svg` and `<name>.png` without a date or a version in them, and no text that is not to be seen."""
+    """Write `<name>.svg` and `<name>.png` without a date, a version or invisible text."""
     for text in figure.findobj(Text):
         text.set_text(printable(text.get_text(), keep="\n"))
     # Each canvas draws once, and the layout is found once, for both: `savefig` would draw each twice, with a layout of its own.
@@ -114,7 +114,7 @@ def _number_clips(svg: str) -> str:
 
 
 def colour_phases(names: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
-    """Return a colour of each phase: the `known` ones in their order, where one of them is among `names`, then all others."""
+    """Return a colour for each phase: the `known` ones in their order, if one of them is among `names`, then all others."""
     seen = dict.fromkeys(names)
     others = [name for name in seen if name not in known]
     colours = dict(known) if len(others) < len(seen) or not seen else {}

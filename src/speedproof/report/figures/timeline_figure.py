@@ -128,7 +128,7 @@ def draw_timeline(evidence: Evidence) -> Figure:
             run, summary = traces[variant]
             _draw_lane(axes, lane, run, summary, windows[variant], colours)
             if lane == lanes[0]:
-                axes.set_title(f"{style.name_variant(run.title)}, {title}{', on a scale of its own' if apart else ''}", pad=3)
+                axes.set_title(f"{style.name_variant(run.title)}, {title}{', on its own scale' if apart else ''}", pad=3)
             axes.set_xlim(0, lengths_s[variant] if apart else longest_s)
             axes.tick_params(axis="x", labelbottom=axes is rows[-1] or (apart and lane == lanes[-1]))
         rows[-1].set_xlabel(f"seconds since the {since} {unit} began")
@@ -141,7 +141,7 @@ def draw_timeline(evidence: Evidence) -> Figure:
 
 
 def _window(summary: Summary, zoomed: bool) -> tuple[int, int]:
-    """Return start and end, in nanoseconds of the trace, of all epochs or of the second (the first where it is alone)."""
+    """Return start and end, in nanoseconds of the trace, of all epochs or of the second one (the first if alone)."""
     epochs = summary.epochs
     if zoomed:
         epoch = epochs[min(_ZOOMED, len(epochs) - 1)]

@@ -107,7 +107,7 @@ def _find_lanes(start: Array, end: Array) -> Array:
     return lane
 
 
-# Groups of names that are no kernels.
+# Groups of names other than kernels.
 COPY, CALL, WAIT, ITERATION = "copy or fill", "call", "call that may wait", "iteration"
 _WAITS = re.compile(r"Synchronize|Malloc|MemAlloc|Free|HostAlloc|cudaMemcpy($|2D|3D)|cuMemcpy(HtoD|DtoH|DtoD)?($|_)")
 _SERIAL = re.compile(r", (seq|op_id|sizes) = .*")  # what tells one call of an operator from another
@@ -119,12 +119,12 @@ def read_timeline(title: str, folder: Path, choice: Choice = CHOOSES_NOTHING) ->
     """Return the timeline of a trace.
 
     Args:
-        title: what to call it
+        title: its name
         folder: the trace, as :mod:`speedproof.results.trace_tables` describes it
-        choice: what the user says of its loop
+        choice: the user's choice of its loop
 
     Raises:
-        RecordError: no readable trace lies there, or it holds nothing
+        RecordError: there is no readable trace, or it is empty
 
     """
     trace = read_events(folder)
@@ -164,7 +164,7 @@ class Numbers:
         return [group for _, group in self._known]
 
     def number(self, names: Names, find_group: Callable[[str], str] = lambda name: "") -> Array:
-        """Return the number of each name of a column, of the empty name where there is none."""
+        """Return the number of each name of a column, of the empty name for a missing one."""
         used, codes = np.unique(names.codes, return_inverse=True)
         known = [self._find(str(names.categories[code]), find_group) if code >= 0 else NAMELESS for code in used]
         return np.array(known, np.int64)[codes]

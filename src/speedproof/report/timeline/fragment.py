@@ -24,7 +24,7 @@ _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
 
 @dataclass(frozen=True)
 class TracedVariant:
-    """A trace to be shown: its title, its folder, and what the user says of its loop."""
+    """A trace to be shown: its title, its folder, and the user's choice of its loop."""
 
     title: str
     trace: Path

@@ -135,7 +135,7 @@ def _load_classes() -> Any:
     """Return the protocol's classes, which the package `perfetto` has."""
     try:
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2
-    except Exception as error:  # protobuf's own, where it is older than these classes
+    except Exception as error:  # protobuf's own, if it is older than these classes
         why = "is missing" if isinstance(error, ModuleNotFoundError) else f"cannot be used ({error})"
         raise ConfigError(f"{PERFETTO_FILE}: the package perfetto {why}; {advise_install('perfetto')}") from None
     return perfetto_trace_pb2

@@ -29,19 +29,19 @@ class Offer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
-    timeout = 0.1  # seconds after which it looks whether the page has it
+    timeout = 0.1  # seconds between checks whether the page has fetched it
 
     def __init__(self, file: Path, page: str, port: int = PAGE_PORT) -> None:
-        """Listen on this machine alone.
+        """Listen on this machine only.
 
         Args:
-            file: what is offered
-            page: the address of the Perfetto page, whose scripts alone may read it
-            port: where; 0 takes one that is free
+            file: the file to offer
+            page: the address of the Perfetto page, the only one whose scripts may read it
+            port: to listen on; 0 takes a free one
 
         Raises:
-            ConfigError: `page` is no address of a page
-            StorageError: something else listens there
+            ConfigError: `page` is not the address of a page
+            StorageError: the port is in use
 
         """
         self.file, self.origin, self.fetched = file, _read_origin(page), False
@@ -50,8 +50,8 @@ class Offer(ThreadingHTTPServer):
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise StorageError(
-                f"port {port} of this machine cannot be taken ({why}); end what listens there, or give --port and a --page of "
-                f"your own ({PUBLIC_PAGE} asks port {PAGE_PORT} alone)"
+                f"port {port} of this machine cannot be used ({why}); stop what listens there, or give --port and your own "
+                f"--page ({PUBLIC_PAGE} only asks port {PAGE_PORT})"
             ) from None
         own = f"http://{_HOST}:{self.server_port}/{PERFETTO_FILE}"
         self.link = f"{page.rstrip('/')}/#!/?url={quote(own, safe='')}"
@@ -62,18 +62,18 @@ class Offer(ThreadingHTTPServer):
             self.handle_request()
 
     def handle_error(self, *_: object) -> None:
-        """Say nothing of a browser that hung up: it may ask again."""
+        """Ignore a browser that hung up: it may ask again."""
 
 
 def check_page(page: str) -> None:
-    """Raise :class:`PageError` where a page does not answer, as without a network; ConfigError where it is no address."""
+    """Raise :class:`PageError` if a page does not answer, as without a network; ConfigError if it is not an address."""
     _read_origin(page)
     try:
         requests.head(page, timeout=_PATIENCE_S, allow_redirects=True)
     except requests.RequestException:
         raise PageError(
-            f"{page}: no answer; this machine may be offline: open {PERFETTO_FILE} where there is a network, or name a "
-            "Perfetto page of your own (--page http://localhost:10000)"
+            f"{page}: no answer; this machine may be offline; open {PERFETTO_FILE} on a machine with a network, or name your "
+            "own Perfetto page (--page http://localhost:10000)"
         ) from None
 
 

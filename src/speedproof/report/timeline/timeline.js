@@ -17,7 +17,7 @@
   const SHORTEST_VIEW = 20; // ns
   const CLOSE = 4; // pixels within which the pointer finds an event
   const TEXT_ROOM = 26; // pixels that an event needs to be named inside of it
-  const APART = 10; // traces whose loops differ more in length than so many times begin on scales of their own
+  const APART = 10; // traces whose lengths differ by more than this factor begin on their own scales
   const PHASE_COLOURS = 10, CAUSE_COLOURS = 14;
   const NARROW = 600; // pixels: on a phone the colours' meaning is folded
   const IDLE = 'Click an event to read what it is, or press ↓ in the timeline.';
@@ -299,7 +299,7 @@
 
     draw() {
       this.width = this.scroller.clientWidth;
-      if (!this.width) return; // inside of something folded
+      if (!this.width) return; // inside a folded section
       const ratio = window.devicePixelRatio || 1, visible = this.scroller.clientHeight;
       const [width, height] = [Math.round(this.width * ratio), Math.round(visible * ratio)];
       if (this.canvas.width !== width || this.canvas.height !== height) {
@@ -753,7 +753,7 @@
         variant.found.sort((a, b) => a.lane.start[a.index] - b.lane.start[b.index]);
         count += variant.found.length;
       }
-      find('found').textContent = wanted ? `${count} found, ${describeTime(time)} in all` : '';
+      find('found').textContent = wanted ? `${count} found, ${describeTime(time)} in total` : '';
       this.redraw();
     }
 
@@ -932,7 +932,7 @@
       app.say(IDLE);
       performance.mark('timeline-ready');
     } catch (error) {
-      find('status').textContent = `This browser cannot show the timeline (${error.message}). A newer one can; the table below holds the longest gaps.`;
+      find('status').textContent = `This browser cannot show the timeline (${error.message}). Use a newer one; the table below lists the longest gaps.`;
       console.error(error);
     }
   }

@@ -1,1 +1,1 @@
-"""Finished results: closed, kept as records, rebuilt, and what they tell of costs to come."""
+"""Finished results: closing, archiving and rebuilding them, and estimating costs from them."""

@@ -27,14 +27,14 @@ from speedproof.util.errors import RecordError
 
 
 def close_experiment(folder: Path, config: Config) -> Experiment:
-    """Write `experiment.json` of an interrupted experiment, of the whole runs; what is left of others stays where it is.
+    """Write `experiment.json` of an interrupted experiment, from its completed runs; files of other runs are kept.
 
-    A run counts as whole by the rule that keeps one when an experiment goes on. The order was drawn before the first run, so
-    stopping early does not choose among results.
+    A run is complete by the same rule as when an experiment resumes. The order was drawn before the first run, so stopping
+    early does not select results.
 
     Raises:
-        RecordError: the experiment is finished, of several nodes or of another configuration; no run is whole, no two variants
-            share a round, or runs cannot be compared with each other; or what prepared volumes took is not known.
+        RecordError: the experiment is finished, of several nodes or of another configuration; no run is complete, no two
+            variants share a round, runs cannot be compared, or the time to prepare volumes is unknown.
     """
     if folder.absolute().parent.name == OLD_EXPERIMENTS_FOLDER:
         raise RecordError(f"{folder}: was measured by a version before 0.3; close it with that version, or measure it again")
@@ -43,10 +43,10 @@ def close_experiment(folder: Path, config: Config) -> Experiment:
     plan = read_record(folder / PLAN_FILE, Plan)
     if plan.experiment not in config.experiments() or plan_experiment(config, plan.experiment, plan.design) != plan:
         raise RecordError(
-            f"{folder / PLAN_FILE}: not what the configuration plans; put back the one that the experiment began with"
+            f"{folder / PLAN_FILE}: does not match the configuration; restore the one that the experiment began with"
         )
     if config.experiment_nodes() > 1:
-        raise RecordError(f"{folder}: ran on several nodes, of which its runs name one GPU only; run the experiment again")
+        raise RecordError(f"{folder}: ran on several nodes, but its runs name only one GPU; run the experiment again")
     planned = plan.runs()
     runs = {name: _read_whole(config, run, folder / RUNS_FOLDER / name) for name, run in planned.items()}
     whole = {name: run for name, run in runs.items() if run is not None}
@@ -90,7 +90,7 @@ def _read_whole(config: Config, planned: PlannedRun, folder: Path) -> Run | None
 def _check_comparable(folder: Path, whole: dict[str, Run]) -> None:
     """Check that there is a run, and that no other run's conditions, nor another profiler, set it apart."""
     if not whole:
-        raise RecordError(f"{folder}: no run is whole; run the experiment again")
+        raise RecordError(f"{folder}: no run is complete; run the experiment again")
     first, *others = whole
     for name in others:
         if differing := differing_conditions(whole[first].conditions, whole[name].conditions):
@@ -112,9 +112,7 @@ def _check_pairs(folder: Path, config: Config, order: list[PlannedRun]) -> None:
     if variants and not any(
         (other, mode, number) in ran for one, other in variants for name, mode, number in ran if name == one
     ):
-        raise RecordError(
-            f"{folder}: no two variants that are compared have a whole run in the same round; run the experiment again"
-        )
+        raise RecordError(f"{folder}: no two compared variants have a complete run in the same round; run the experiment again")
 
 
 def _describe_stop(plan: Plan, order: list[PlannedRun]) -> Stopped | None:

@@ -160,9 +160,9 @@ def describe_cost(cost: Cost) -> list[str]:
         sentences.append("rounds end once all compared variants are decided: what that saves is counted against these numbers")
     for other in dict.fromkeys(cost.guessed.values()):
         names = ", ".join(name for name, stand_in in cost.guessed.items() if stand_in == other)
-        sentences.append(f"without a past run, counted as {other}, which differs least: {names}")
+        sentences.append(f"no past run, estimated like {other}, which differs least: {names}")
     if cost.unknown:
-        sentences.append(f"not counted, since no past run of this workload tells about it: {', '.join(cost.unknown)}")
+        sentences.append(f"not counted, because no past run of this workload has it: {', '.join(cost.unknown)}")
     sentences.append(
         f"download {cost.download_mib:.0f} MiB; disk {cost.data_mib:.0f} MiB of volumes and {cost.runs_mib:.0f} MiB of runs, "
         "profilers' reports and checkpoints not counted"
@@ -214,15 +214,15 @@ def _find_stand_in(config: Config, name: str, past: Sequence[PastRun]) -> str | 
 
 def _find_past_runs(folder: Path, config: Config) -> Iterator[PastRun]:
     """Yield the completed runs below a folder that trained on this workload as this configuration's variants do."""
-    read_once = cache(read_experiment)  # an experiment vouches for many runs
+    read_once = cache(read_experiment)  # an experiment checks many runs
     places = [folder, *folder.glob("*")]  # a results folder, or one of several; no deeper
     for path in sorted(path for place in places for path in _list_runs(place)):
         try:
-            _check_vouched(path, read_once)
+            _check_finished(path, read_once)
             run = _read_if_readable(read_run, path.parent)
             if run is None or (run.case, run.workload, run.outcome) != (config.workload_name, config.shared, "completed"):
                 continue
-            _check_vouched(path.with_name(EPOCHS_FILE), read_once)
+            _check_finished(path.with_name(EPOCHS_FILE), read_once)
         except RecordError as error:
             log.warning("not counted: %s", error)
             continue
@@ -240,15 +240,15 @@ def _list_runs(results: Path) -> list[Path]:
         return []
 
 
-def _check_vouched(path: Path, read: Callable[[Path], Experiment]) -> None:
-    """Check a file of a run, where its experiment is finished and vouches for it."""
+def _check_finished(path: Path, read: Callable[[Path], Experiment]) -> None:
+    """Check a run's file against its experiment's checksums, if that is finished."""
     experiment = path.parents[2]
     if is_there(experiment_file(experiment)):
         check_files(experiment, read(experiment), [path.relative_to(experiment).as_posix()])
 
 
 def _read_if_readable(read: Callable[[Path], Read], folder: Path) -> Read | None:
-    """Return what is read of a run; None where it is of another version: it tells nothing here."""
+    """Return what is read of a run; None if it is of another version, which is ignored here."""
     try:
         return read(folder)
     except RecordError:

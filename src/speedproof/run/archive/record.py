@@ -42,16 +42,16 @@ RECORD_LIMIT_MIB = 32  # an ablation of 25 stages with all its traces, five vari
 
 
 def write_record(results: list[Path], claims: Path, record: Path, untraced: Collection[str] = ()) -> None:
-    """Keep the finished experiments of one or more results folders as the record `record`, whole or not at all.
+    """Archive the finished experiments of one or more results folders as `record`, entirely or not at all.
 
     Experiments of the second folder on are renumbered after those of the first. Comparison and report are made from what
     was kept, so that the record proves itself. `untraced` names variants whose profiled runs are left out, since an
     ablation's traces can be more than a record may hold; timed runs, which make the headline numbers, are never left out.
 
     Raises:
-        RecordError: there is a record already, no profiled run is of an `untraced` variant, two experiments hold the same run,
-            runs of one variant have different settings, a file has another checksum than its experiment says, something would
-            give away who or where this is, or the record would be larger than :data:`RECORD_LIMIT_MIB`.
+        RecordError: the record exists; or an `untraced` variant has no profiled run; or two experiments hold the same run; or
+            runs of one variant have different settings; or a file's checksum is not its experiment's; or something would reveal
+            the user or the machine; or the record would be larger than :data:`RECORD_LIMIT_MIB`.
     """
     if record.exists():
         raise RecordError(f"{record}: exists; remove it, or choose another name")
@@ -95,7 +95,7 @@ def _check_sources(experiments: list[Path]) -> None:
             run = read_run(folder)
             digest = sha256_of(folder / RUN_FILE)
             if digest in seen:
-                raise RecordError(f"{folder}: the same run as {seen[digest]}; give every experiment once, without its copies")
+                raise RecordError(f"{folder}: the same run as {seen[digest]}; give every experiment only once")
             seen[digest] = folder
             place, before = first.setdefault(run.variant, (folder, run))
             for key, (one, other) in differing_settings(before, run).items():
@@ -129,7 +129,7 @@ def _keep_diagnosis(results: list[Path], draft: Path) -> None:
 
 
 def _keep_asked(results: list[Path], draft: Path) -> None:
-    """Keep what a proof was asked; where results of several are merged, it is no proof's."""
+    """Keep a proof's request; several merged results are no longer a proof."""
     asked = {read_asked(folder) for folder in results}
     if len(asked) == 1 and (one := asked.pop()):
         write_json(draft / ASKED_FILE, one.model_copy(update={"command": shorten_paths(one.command)}))
@@ -139,9 +139,7 @@ def _check_untraced(experiments: list[Path], untraced: Collection[str]) -> None:
     runs = [run for experiment in experiments for run in read_experiment(experiment).order]
     profiled = {run.variant for run in runs if run.mode == "profiled"}
     for variant in sorted(set(untraced) - profiled):
-        raise RecordError(
-            f"{variant}: no profiled run of it is there to be left out; profiled are: {', '.join(sorted(profiled))}"
-        )
+        raise RecordError(f"{variant}: has no profiled run to leave out; profiled are: {', '.join(sorted(profiled))}")
     if all(run.mode == "profiled" and run.variant in untraced for run in runs):
         raise RecordError("nothing is left to keep without these traces; leave one of --untraced out")
 
@@ -182,9 +180,7 @@ def _check_plan(plan: Plan, experiment: Experiment, path: Path) -> None:
     planned = plan.runs()
     done = all(planned.get(name) == run for name, run in zip(experiment.runs, experiment.order, strict=True))
     if not done or (plan.ablation, plan.quality) != (experiment.ablation, experiment.quality):
-        raise RecordError(
-            f"{path}: is not the plan of its experiment, whose {EXPERIMENT_FILE} says otherwise; get the files again"
-        )
+        raise RecordError(f"{path}: does not match its experiment's {EXPERIMENT_FILE}; get the files again")
 
 
 def _keep_log(source: Path, target: Path) -> None:

@@ -32,8 +32,8 @@ from speedproof.util.log_file import FileOfLog, LogFormatter, log
 from speedproof.util.progress_bar import without_progress
 
 PROOF_LOG = "prove.log"
-ENDING = ("ending: the run that goes on is stopped; whole runs are kept", "still ending; once more kills what is left")
-INTERRUPTED = "interrupted; whole runs are kept: the same command goes on"
+ENDING = ("stopping the current run; completed runs are kept", "still stopping; interrupt again to kill what is left")
+INTERRUPTED = "interrupted; completed runs are kept: run the same command to resume"
 
 
 class LocalExecutor:
@@ -45,19 +45,19 @@ class LocalExecutor:
         self._waiting = wait_aloud(status) if request.wait else None
 
     def warm_up(self, measured: ProofSetup) -> WarmUp:
-        """Run each command once, which is discarded."""
+        """Run each command once; these runs do not count."""
         request = self._request
         device = "cuda" if request.device != "cpu" and list_gpu_uuids() else "cpu"
-        # A warm-up would disturb what another experiment measures, and the other way round.
+        # A warm-up and another experiment would disturb each other.
         with holding_devices(device, request.gpus, waiting=self._waiting):
             self._quiet.wait()
             return warm_up(self._out, measured.config, measured.workload, request, self._status.go_on_with)
 
     def measure(self, measured: ProofSetup, progress: Progress) -> Evidence:
-        """Measure what is missing, compare the runs and write the report; return what the report is of.
+        """Measure what is missing, compare the runs and write the report; return the evidence.
 
         Raises:
-            TrainingError: a run did not end well, or a stop signal came. Whole runs are kept.
+            TrainingError: a run failed, or a stop signal came. Completed runs are kept.
             ConfigError: the machine lacks what is asked for.
         """
         results = self._out / RESULTS
@@ -75,9 +75,9 @@ class LocalExecutor:
         ):
             read = read_measured(results, config, digest_code(measured.workload))
             if read is not None:
-                self._status.say("nothing is measured: all runs are those of an earlier call")
+                self._status.say("nothing to measure: all runs exist from an earlier call")
             else:
-                self._status.go_on_with("asking the machine what it can do")
+                self._status.go_on_with("checking the machine")
                 _ask_doctor(config, results)
                 write_json(data, own_data(measured.workload.declared.title))
                 measure_experiment(job, QuietRounds(self._quiet, progress), waiting=self._waiting)
@@ -89,7 +89,7 @@ class LocalExecutor:
 
 
 def _ask_doctor(config: Config, results: Path) -> None:
-    """Write what this machine can do and measure.
+    """Write what this machine can measure.
 
     Raises :class:`ConfigError` if it lacks what is asked for.
     """
@@ -98,7 +98,7 @@ def _ask_doctor(config: Config, results: Path) -> None:
     diagnosis = diagnose(profiling, measurement.device, config.resources.scratch)
     write_sealed(results / "doctor.json", diagnosis)
     if problems := diagnosis.select("problem"):
-        raise ConfigError("; ".join(f"{one.subject}: {one.found}{f'; {one.cure}' if one.cure else ''}" for one in problems))
+        raise ConfigError("; ".join("; ".join(filter(None, (f"{one.subject}: {one.found}", one.cure))) for one in problems))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ VERDICT_FILE, RESULTS = "verdict.json", "results"
 def find_results(folder: Path) -> Path:
     """Return the newest results: the folder itself, or one below it, that holds a comparison or a proof's verdict.
 
-    Raises :class:`RecordError` where there is none, or a proof alone that has not ended.
+    Raises :class:`RecordError` if there is none, or only a proof that has not ended.
     """
     found = [
         path for name in (COMPARISON_FILE, VERDICT_FILE) for place in (folder, *folder.glob("*")) for path in [place / name]

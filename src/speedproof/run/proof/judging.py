@@ -36,12 +36,14 @@ def describe_evaluation(request: ProofRequest, command: str | None, snapshot: Sn
 
 
 def tell_source(request: ProofRequest, evaluation: Evaluation | None, say: Callable[[str], None]) -> None:
-    """Say where the quality comes from, a command, with what of it is fixed, or the programs; and what judging it needs."""
+    """Print where the quality comes from (a command with its pinned files, or the programs), and what judging it needs."""
     if evaluation is not None:
         fixed = [word for word in evaluation.files if word in (request.quality_command or "")]
-        how = f"fixed by checksum: {', '.join(fixed)}" if fixed else "no word of it is a file that could be fixed by checksum"
-        say(f"quality: by {scrub_secrets(request.quality_command or '')!r} after each timed run, outside of its time; {how}")
+        how = f"pinned by checksum: {', '.join(fixed)}" if fixed else "it names no file to pin by checksum"
+        say(
+            f"quality: by {scrub_secrets(request.quality_command or '')!r} after each timed run, not counted in its time; {how}"
+        )
     elif request.quality or request.margin is not None:
-        say("quality: as the programs report it; --quality-command measures it from what they leave")
+        say("quality: as the programs report it; --quality-command measures it from the files that they leave")
     if request.margin is not None:
-        say("quality: compared across seeds, one for each round; every program must read its seed from SPEEDPROOF_SEED")
+        say("quality: compared across seeds, one per round; every program must read its seed from SPEEDPROOF_SEED")

@@ -250,10 +250,10 @@ def take_snapshot(source: Path, out: Path, committed: bool = False, commands: Se
     """Copy the working folder `source` into the proof's folder `out`; link what is large, or ignored by git.
 
     If `committed`, the last commit is copied. Edits that are made while it runs change nothing;
-    those since an earlier call are named. No part of it are the file that our own output goes to, which is another one each
-    time, and files that ask for a proof of these `commands`.
+    those since an earlier call are named. The file that receives our own output, which differs each time, and files that
+    request a proof of these `commands` are left out.
 
-    Raises :class:`ConfigError` where there is no commit.
+    Raises :class:`ConfigError` if there is no commit.
     """
     tree = out / PROGRAMS / TREE
     known, before = tree.is_dir(), _digest_tree(tree)
@@ -346,7 +346,7 @@ def _take_commit(source: Path, tree: Path) -> None:
     except (OSError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", b"").decode(errors="replace").strip() or str(error)
         why = said.splitlines()[0]
-        raise ConfigError(f"workdir: no commit of {source} to be had ({why}); commit, or leave it out") from None
+        raise ConfigError(f"workdir: cannot read a commit of {source} ({why}); commit, or leave it out") from None
 
 
 def _digest_tree(tree: Path) -> dict[str, bytes]:

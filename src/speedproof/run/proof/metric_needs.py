@@ -19,7 +19,7 @@ def list_mistakes_of_metric(request: "ProofRequest", name: NameKey) -> list[str]
     if request.metric is None:
         return []
     if request.metric not in known:
-        return [f"{name('metric')}: {request.metric!r:.40} is none of {', '.join(known)}{suggest(request.metric, known)}"]
+        return [f"{name('metric')}: {request.metric!r:.40} is not one of {', '.join(known)}{suggest(request.metric, known)}"]
     head, mistakes = f"{name('metric')} {request.metric}", []
     if request.device == "cpu" and "cpu" not in METRICS[request.metric].devices:
         mistakes.append(f"is measured on a GPU; leave {name('device')} cpu out, or name another metric")

@@ -52,7 +52,7 @@ def check_observed_growth(marks: Marks) -> None:
         if are_since_start(marks, UNIT_S[unit]):
             last_s = UNIT_S[unit] * marks.times[-1].seconds
             raise RecordError(
-                f"epoch_s: the times grow to {format_value(last_s, 's')}, each by what passed since the one before; are these "
+                f"epoch_s: the times grow to {format_value(last_s, 's')}, each by the time since the previous one; are these "
                 f"times since the start? add --cumulative{'' if unit == 's' else f' --unit {unit}'}"
             )
 

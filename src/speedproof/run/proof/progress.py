@@ -1,4 +1,4 @@
-"""What is said of the rounds while they go on: the running ratio with its interval, and how long the rest will take."""
+"""Progress of the rounds: the ratio so far with its interval, and the time left."""
 
 import math
 import sys
@@ -25,24 +25,24 @@ from speedproof.util.text import find_width, fold, plain, printable
 EVERY_S = 1.8  # and what a busy machine adds: at least every two seconds
 _ERASE = "\r\x1b[K"
 
-Describe = Callable[[float], str]  # what goes on, by the seconds since it began
+Describe = Callable[[float], str]  # makes the text from the seconds since the activity began
 
 
 class Status:
-    """Prints sentences to `stream`, stderr by default, and between them what goes on.
+    """Prints sentences to `stream`, stderr by default, and between them the current activity.
 
-    On a terminal that is one line, rewritten each time; elsewhere each time a line. A thread does it, asleep in between, so
-    that a program which is measured meanwhile shares its core for a moment every two seconds only.
+    On a terminal the activity is one line that is rewritten; elsewhere each update is a new line. A thread prints it and
+    sleeps in between, so it takes a measured program's core only for a moment every two seconds.
     """
 
     def __init__(self, quiet: bool = False, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        """Take whether nothing is printed at all, where to, and the clock, in seconds."""
+        """Take whether to print nothing, the stream, and the clock, in seconds."""
         self._quiet, self._stream, self._clock = quiet, stream or sys.stderr, clock
         self._lock = threading.RLock()  # a signal's handler may say something while its thread does
         self._describe: Describe | None = None
         self._began_s = self._printed_s = clock()
         self._every_s = EVERY_S
-        self._live = False  # whether the line that goes on is on the terminal
+        self._live = False  # whether the activity's line is on the terminal
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -53,7 +53,7 @@ class Status:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Print nothing more, and take the line away that goes on."""
+        """Stop printing, and erase the activity's line."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -67,27 +67,27 @@ class Status:
                 self._write(fold(printable(f"speedproof: {text}"), find_width(self._stream)) + "\n")
 
     def go_on_with(self, describe: Describe | str, log_every_s: float = EVERY_S) -> None:
-        """Take note of what goes on from now on: a text, or what makes one of the seconds since.
+        """Set the current activity: a text, or a function of the seconds since now.
 
-        Off a terminal it is printed at most every `log_every_s` seconds.
+        Without a terminal it is printed at most every `log_every_s` seconds.
         """
         with self._lock:
             self._began_s, self._every_s = self._clock(), log_every_s
             self._describe = describe if callable(describe) else lambda seconds: f"{describe}, {seconds:.0f} s"
 
     def pause(self) -> None:
-        """Print nothing of what goes on until something else does, and take its line away."""
+        """Erase the activity's line, and print none until another activity begins."""
         with self._lock:
             self._describe = None
             self._write("")
 
     def look(self) -> float:
-        """Print what goes on, if nothing was printed for a while; return after how many seconds to look again."""
+        """Print the activity if it is due; return the seconds until the next look."""
         with self._lock:
             now_s = self._clock()
             due_s = self._printed_s + (EVERY_S if self._stream.isatty() else self._every_s)
             if self._describe is None or now_s < due_s:
-                return min(max(0.0, due_s - now_s) or EVERY_S, EVERY_S)  # something else may go on before it is due
+                return min(max(0.0, due_s - now_s) or EVERY_S, EVERY_S)  # another activity may begin before it is due
             line = f"speedproof: {plain(printable(self._describe(now_s - self._began_s)))}"
             if self._stream.isatty():
                 width = find_width(self._stream)
@@ -97,7 +97,7 @@ class Status:
             return EVERY_S
 
     def _write(self, text: str, live: bool = False) -> None:
-        with suppress(OSError, RuntimeError, ValueError):  # nobody reads any more, or a signal came while this was printed
+        with suppress(OSError, RuntimeError, ValueError):  # the reader is gone, or a signal came while this was printed
             self._stream.write((_ERASE if self._live else "") + text)
             self._stream.flush()
         self._live, self._printed_s = live, self._clock()
@@ -109,7 +109,7 @@ class Status:
 
 
 class Progress(Observer):
-    """Follows the runs of a proof: says a sentence for each whole round, and between them which run goes on."""
+    """Follows the runs of a proof: prints a sentence after each round, and the current run in between."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Progress(Observer):
         metric: str | None = None,
         judges_quality: bool = False,
     ) -> None:
-        """Take how long a run of each variant may take, the most rounds, their minutes, the metric, and if quality decides."""
+        """Take each variant's expected seconds, the limits of rounds and minutes, the metric, and whether quality is judged."""
         self.metric = metric
         self._expected_s, self._rounds, self._status = expected_s, rounds, status
         self._names, self._budget_min, self._judges_quality = list(expected_s), budget_min, judges_quality
@@ -130,20 +130,20 @@ class Progress(Observer):
         self._said = 0
 
     def begin_run(self, planned: PlannedRun) -> None:
-        """Say from now on that this run goes on."""
+        """Show this run as the current one."""
         if planned.mode != "timed":
-            self._status.go_on_with(f"{planned.variant.upper()} under the profiler")
+            self._status.go_on_with(f"profiling {planned.variant.upper()}")
             return
-        what = f"{planned.variant.upper()}{' once more' if planned.control else ''}"
+        what = f"{planned.variant.upper()}{' (control)' if planned.control else ''}"
         most = "at most " if self._budget_min is not None else ""
-        head = f"round {planned.round + 1} of {most}{self._rounds}: {what} running"
+        head = f"round {planned.round + 1} of {most}{self._rounds}: running {what}"
         left_s = self._left_s()
         self._status.go_on_with(
             lambda seconds: f"{head}, {seconds:.0f} s; {most or 'about '}{_format_roughly(left_s - seconds)} left"
         )
 
     def end_run(self, ended: EndedRun) -> None:
-        """Count a timed run; after a round say how it stands."""
+        """Count a timed run; after each round print the ratio so far."""
         if ended.planned.mode != "timed":
             return
         self._done[ended.folder] = ended
@@ -161,7 +161,7 @@ class Progress(Observer):
 
     @property
     def said(self) -> dict[str, list[float]]:
-        """Return the costs that each variant's runs had when they ended, of variants all of whose runs had one."""
+        """Return the costs that each variant's runs had when they ended; only of variants whose runs all had one."""
         runs = [
             (one.planned.variant, one.compared.cost if one.compared else None)
             for one in self._done.values()
@@ -171,7 +171,7 @@ class Progress(Observer):
         return {name: [cost for cost in own if cost is not None] for name, own in costs.items() if None not in own}
 
     def _left_s(self) -> float:
-        """Return how long the timed runs that are left will take, by those that ended, at first by the warm-up."""
+        """Estimate the seconds that the remaining timed runs take from those that ended, at first from the warm-up."""
         if not self._done:
             each_s = sum(self._expected_s.values()) / len(self._expected_s)
         else:
@@ -184,7 +184,7 @@ class Progress(Observer):
     def _describe(self, done: int) -> str:
         ratios = "; ".join(filter(None, (self._describe_ratio(name) for name in self._names[1:])))
         most = "at most " if self._budget_min is not None else ""
-        left = f", {most or 'about '}{format_value(self._left_s(), 's')} of runs left" if done < self._rounds else ""
+        left = f", {most or 'about '}{format_value(self._left_s(), 's')} left" if done < self._rounds else ""
         return f"round {done} of {most}{self._rounds}: {ratios}{left}"
 
     def _describe_ratio(self, other: str) -> str:
@@ -195,7 +195,7 @@ class Progress(Observer):
             return ""
         found = estimate_ratio(pairs, len(self._names) - 1)
         centre, interval = found.centre, found.interval
-        if self._budget_min is not None:  # who may stop at any look says what holds then, as the verdict will
+        if self._budget_min is not None:  # an interval that holds at any stop, as in the verdict
             at_look = repeat_interval(list_log_ratios(pairs), len(self._names) - 1)
             interval = Interval(math.exp(at_look.low), math.exp(at_look.high)) if at_look and len(pairs) in LOOKS else None
         if interval:
@@ -204,10 +204,7 @@ class Progress(Observer):
         return f"{self._names[0].upper()} / {other.upper()} {value}{f' ({shown})' if interval else ''}"
 
     def _times(self, name: str) -> dict[int, tuple[float, float]]:
-        """Return the cost that each of a variant's runs is compared by, by round, and by which share digits let it be off.
-
-        Only those above 0.
-        """
+        """Return the cost and the relative rounding error of each of a variant's runs, by round; only costs above 0."""
         return {
             one.planned.round: (one.compared.cost, one.compared.resolution)
             for one in self._done.values()
@@ -216,28 +213,28 @@ class Progress(Observer):
 
 
 def _format_roughly(seconds: float) -> str:
-    """Write how long something may take, without digits that nobody knows."""
+    """Format an estimate of seconds without false precision."""
     return f"{max(1.0, seconds):.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
 class Records:
-    """Follows an experiment that another process measures, by the records that it leaves, and reports them to `progress`.
+    """Follows an experiment that another process measures by its run records, and reports them to `progress`.
 
-    Runs go in the plan's order, and the plan is written before the first. So those count that were written after it, and those
-    of an earlier attempt that stand before one of them: these were kept.
+    The plan is written before the first run, and runs go in its order. So a run counts if it was written after the plan, or if
+    it was kept from an earlier attempt, which means that a later run in the order counts.
     """
 
     def __init__(self, experiment: Path, progress: Progress) -> None:
-        """Take the experiment's folder, in which an earlier call's plan may lie."""
+        """Take the experiment's folder, which may hold an earlier call's plan."""
         self._experiment, self._progress = experiment, progress
         self._earlier_ns = self._written_ns(experiment / PLAN_FILE)
 
     def look(self) -> None:
-        """Tell of the runs that ended since the last look."""
+        """Report the runs that ended since the last look."""
         began_ns = self._written_ns(self._experiment / PLAN_FILE)
         if began_ns == self._earlier_ns:
             return
-        with suppress(RecordError):  # a file may be gone again, as that of a run that is repeated
+        with suppress(RecordError):  # a file may be gone, for example that of a repeated run
             planned = read_record(self._experiment / PLAN_FILE, Plan).runs()
             written = {name: self._written_ns(self._experiment / RUNS_FOLDER / name / RUN_FILE) for name in planned}
             ended = self._written_ns(self._experiment / EXPERIMENT_FILE) >= began_ns

@@ -72,31 +72,31 @@ from speedproof.util.sources import digest_files
 
 Say = Callable[[str], None]
 WARM_UP_FILE = "warm-up.json"
-# What of a request changes nothing of a warm-up.
+# Keys of a request that do not affect the warm-up.
 _UNWARMED = {
     *("claim", "metric", "rounds", "budget_min", "control", "profiled", "wait", "wait_for_quiet_min", "trust_reported")
 }
 _CACHES = {
-    "cold": "caches: cold, each run starts with empty compile caches",
-    "shared": "caches: shared, runs use your compile caches and find what earlier runs left there",
+    "cold": "caches: cold; each run starts with empty compile caches",
+    "shared": "caches: shared; runs use your compile caches and see what earlier runs left there",
 }
 _START = {
     "copy": "each in a fresh copy of the working folder",
     "commit": "each in a fresh copy of its last commit",
-    "here": "all in the working folder itself, where {run} in a command is a fresh one",
+    "here": "all in the working folder itself; {run} in a command is a fresh folder",
 }
 
 
 def prove_request(request: ProofRequest, out: Path, source: Path, status: Status, tell: Say) -> Verdict:
     """Prove a request in the folder `out`, of commands that run in copies of the folder `source`.
 
-    What is planned and how it stands goes to `status`, the end's sentence and table to `tell`. What an interrupted call
-    finished is kept, where it is of the same commands and files.
+    The plan and the progress go to `status`, the verdict's sentence and table to `tell`. Completed runs of an interrupted call
+    are kept if commands and files are the same.
 
     Raises:
-        SpeedproofError: of the kind of what went wrong; nothing that was measured is lost.
+        SpeedproofError: in the class of what failed; no measurement is lost.
     """
-    status.go_on_with("looking at the commands and their folder")
+    status.go_on_with("checking the commands and their folder")
     check_out(out, source)
     folders = {"--out": out.absolute(), "$TMPDIR": Path(tempfile.gettempdir())}
     check_folders(folders, workflow=request.profile is not None)
@@ -169,7 +169,7 @@ def _resolve(request: ProofRequest, source: Path) -> tuple[dict[str, str], str |
 
 
 def _take_snapshot(request: ProofRequest, source: Path, out: Path, variables: Mapping[str, str], say: Say) -> Snapshot:
-    """Copy the working folder, and say what is to be known of the copy, and which `variables` changed."""
+    """Copy the working folder; print what matters about the copy, and which `variables` changed."""
     snapshot = take_snapshot(source, out, request.workdir == "commit", request.commands)
     changed = [*(f"variable {name}" for name in note_changed(out, variables)), *snapshot.changed]
     if changed:
@@ -179,18 +179,18 @@ def _take_snapshot(request: ProofRequest, source: Path, out: Path, variables: Ma
     if snapshot.linked and request.workdir != "here":
         say(f"linked, not copied, into each run's folder: {_shorten(sorted(snapshot.linked))}")
     if snapshot.left_out:
-        say(f"not there for the commands, since this proof lies in it: {_shorten(snapshot.left_out)}")
+        say(f"hidden from the commands, because this proof is in it: {_shorten(snapshot.left_out)}")
     return snapshot
 
 
 def _name_unseen(request: ProofRequest, say: Say) -> None:
     """Name the caller's variables that programs do not see as they are."""
     if secrets := list_secrets(os.environ, request.passed, request.dropped):
-        say(f"hidden from the commands, since they read like secrets: {_offer(secrets)}")
+        say(f"hidden from the commands, because their names look like secrets: {_offer(secrets)}")
     if request.caches != "shared" and (replaced := list_replaced(os.environ)):
-        say(f"replaced by private folders of each run: {_shorten(replaced)} (--caches shared keeps yours)")
+        say(f"replaced by a private folder for each run: {_shorten(replaced)} (--caches shared keeps yours)")
     if request.profiled and (unprofiled := list_unprofiled(os.environ, request.passed, request.dropped)):
-        say(f"hidden from profiled runs only, since traces hold the environment: {_offer(unprofiled)}")
+        say(f"hidden from profiled runs only, because traces store the environment: {_offer(unprofiled)}")
 
 
 def _offer(names: list[str]) -> str:
@@ -208,31 +208,31 @@ def _tell_verdict(verdict: Verdict, comparison: Comparison, names: list[str], wh
 
 
 def _announce_replacement(request: ProofRequest, out: Path, say: Say) -> None:
-    """Say which proof of an earlier call this one replaces once its warm-up has passed, and whether its rounds count."""
+    """Print which earlier proof this one replaces once its warm-up has passed, and whether its rounds count."""
     before = read_verdict(out)
     if before is not None:
         held = [before.candidates[0].against, *(one.command for one in before.candidates)]
         if set(held) != set(map(scrub_secrets, request.commands)):
-            say(f"{out} holds a proof of other commands, which this one replaces (--out names another folder)")
+            say(f"{out} holds a proof of other commands; this one replaces it (--out chooses another folder)")
         else:
             _compare_rounds(request, out, say)
     if (out / RESULTS / OLD_EXPERIMENTS_FOLDER).is_dir():
-        say(f"{out} holds a proof of a version before 0.3, which this one replaces: everything is measured again")
+        say(f"{out} holds a proof from a version before 0.3; this one replaces it and measures everything again")
 
 
 @contextmanager
 def _naming_kept_verdict(out: Path, say: Say) -> Iterator[None]:
-    """Say of a call that fails before its warm-up passed that the verdict in `out` is an earlier one."""
+    """If a call fails before its warm-up passed, print that the verdict in `out` is an earlier one."""
     try:
         yield
     except BaseException:
         if (out / VERDICT_FILE).is_file():
-            say(f"{out} still holds the verdict of an earlier call")
+            say(f"{out} still holds an earlier verdict")
         raise
 
 
 def _take_back_verdict(out: Path) -> None:
-    """Remove the verdict of an earlier call: from here on its evidence is replaced."""
+    """Remove an earlier call's verdict: its evidence is replaced from here on."""
     (out / VERDICT_FILE).unlink(missing_ok=True)
     older = out / RESULTS / OLD_EXPERIMENTS_FOLDER
     if older.is_dir():
@@ -240,20 +240,20 @@ def _take_back_verdict(out: Path) -> None:
 
 
 def _compare_rounds(request: ProofRequest, out: Path, say: Say) -> None:
-    """Say whether the rounds of an earlier proof of the same commands count."""
+    """Print whether the rounds of an earlier proof of the same commands count."""
     before = read_measurement(out)
     fixed = None if before is None or before.until else before.rounds
     if fixed != request.fixed_rounds:
         say(
-            f"{out} holds a proof of another number of rounds, which this one replaces; all rounds run again, since adding "
+            f"{out} holds a proof with another number of rounds; this one replaces it. All rounds run again, because adding "
             "rounds after seeing a result inflates false claims"
         )
     elif before and not fixed and before.rounds < request.most_rounds:
-        say(f"goes on from the rounds of an earlier call, which had at most {before.rounds}")
+        say(f"continuing from the rounds of an earlier call, whose limit was {before.rounds}")
 
 
 def _leave_asked(asked: Asked, results: Path) -> None:
-    """Leave what is asked beside the results; a page that was made of something else is made again."""
+    """Write the request beside the results; a page that was made for another request is made again."""
     text = asked.model_dump_json(indent=1) + "\n"
     path = results / ASKED_FILE
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
@@ -263,7 +263,7 @@ def _leave_asked(asked: Asked, results: Path) -> None:
 
 
 def _read_attempt(results: Path) -> int:
-    """Return which proof of its commands the results are of, as the page has it."""
+    """Return the ordinal of this proof among those of its commands, as on the page."""
     with suppress(SpeedproofError):
         if (asked := read_asked(results)) is not None:
             return asked.attempt
@@ -271,7 +271,7 @@ def _read_attempt(results: Path) -> int:
 
 
 def _list_missing_tools(request: ProofRequest) -> list[str]:
-    """Return what is asked for and not there, a line each: a profile, a profiler, Apptainer, the image, a GPU."""
+    """Return a line for each missing requirement: a profile, a profiler, Apptainer, the image, a GPU."""
     missing = []
     try:
         if request.profile:
@@ -282,7 +282,7 @@ def _list_missing_tools(request: ProofRequest) -> list[str]:
         if request.profiled and request.profiler == "nsys" and request.profile is None:
             read_capabilities()
     except ProfilingError as error:
-        missing.append(f"profiled: {error}; or leave it out, or, of programs with torch, add --profiler kineto")
+        missing.append(f"profiled: {error}; or leave it out, or add --profiler kineto if the programs use torch")
     try:
         if request.container:
             identify_image(Path(request.container))
@@ -295,7 +295,7 @@ def _list_missing_tools(request: ProofRequest) -> list[str]:
 
 
 def _explain(request: ProofRequest, evidence: Evidence) -> str:
-    """Return what the traces say of the difference, in one sentence."""
+    """Return one sentence on what the traces show about the difference."""
     if not request.profiled:
         return "no trace was taken; add --profiled 1 to see where the time goes (needs Nsight Systems)"
     words = compose_first_screen(evidence).why
@@ -310,7 +310,7 @@ def _warm_up_once(
     decides: list[Any],
     say: Say,
 ) -> WarmUp:
-    """Return what the warm-up found, of an earlier call where commands, files and how they are read are the same."""
+    """Return the warm-up's findings, those of an earlier call if commands, files and their reading are the same."""
     asked = request.model_dump(mode="json", exclude=_UNWARMED)
     digest = digest_of([asked, request.profiled > 0, *decides, digest_files(out / PROGRAMS, [DIGESTS])])
     kept = out / WARM_UP_FILE
@@ -320,7 +320,7 @@ def _warm_up_once(
             return WarmUp.model_validate(values)
     except (OSError, ValueError, KeyError, AttributeError):
         pass
-    say(f"warm-up: one run of each of {format_count(len(request.commands), 'command')}, which is discarded")
+    say(f"warm-up: one run of each of {format_count(len(request.commands), 'command')}, not counted")
     kept.unlink(missing_ok=True)  # the caches beside it are replaced now
     found = executor.warm_up(measured)
     write_text(kept, json.dumps({**found.model_dump(mode="json"), "digest": digest}, indent=1) + "\n")
@@ -333,7 +333,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         note = f"; {found.notes[name]}" if name in found.notes else ""
         say(f"{title_of(name, command)}: {format_value(found.process_s[name], 's')}{epochs}{note}")
     if found.unwatched:
-        say(f"not fully checked for files that runs leave (too large): {_shorten(found.unwatched)}")
+        say(f"too large to check fully for files that runs leave: {_shorten(found.unwatched)}")
     runs = request.most_rounds * (len(names) + request.control)
     traced = f"; then {format_count(request.profiled, 'run')} of each under {request.profiler}" if request.profiled else ""
     total_s = request.most_rounds * (sum(found.process_s.values()) + (found.process_s[names[0]] if request.control else 0))
@@ -341,17 +341,17 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     if request.budget is not None and total_s > 60 * request.budget:
         cost = f"until the variants are decided, within the budget of {format_value(request.budget, 'min')}"
     else:
-        cost = f"{most or 'about '}{format_duration(total_s)} of runs{', fewer once the variants are decided' if most else ''}"
+        cost = f"{most or 'about '}{format_duration(total_s)} of runs{', less once the variants are decided' if most else ''}"
     copies_s = runs * found.copy_s
     if copies_s > max(1.0, total_s / 10):
-        cost += f", and about {format_duration(copies_s)} of copying the folder (--workdir here copies none)"
+        cost += f", and about {format_duration(copies_s)} to copy the folder (--workdir here avoids this)"
     metric = METRICS[choose_metric(request, found.epochs)].title
     units = _describe_units(found.units, request.cumulative)
-    trusted = f"reported times count as they are ({request.trust_reported}); " if request.trust_reported else ""
+    trusted = f"reported times are trusted ({request.trust_reported}); " if request.trust_reported else ""
     say(
-        f"plan: {trusted}{most}{runs} timed runs in {request.most_rounds} rounds, in an order drawn for this proof (seed "
+        f"plan: {trusted}{most}{runs} timed runs in {request.most_rounds} rounds, in random order (seed "
         f"{order_seed}), {cost}; "
-        f"{_START[request.workdir]}; {'blind, so that timed runs see nothing of speedproof; ' if request.blind else ''}"
+        f"{_START[request.workdir]}; {'blind: timed runs do not see speedproof; ' if request.blind else ''}"
         f"compared by the {metric}, read from: {SOURCES[found.reading.source].title}{units}{traced}; results in {out}"
     )
     for line in _describe_places(request):
@@ -359,18 +359,18 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
 
 
 def _describe_places(request: ProofRequest) -> list[str]:
-    """Return what is to be known of the caches and folders of runs, if it is not the default."""
+    """Return how runs use caches and folders, if not by default."""
     lines = [_CACHES[request.caches]] if request.caches != "warm" else []
     if request.isolate:
-        lines.append("isolated: what a run writes to HOME, /tmp and Python's packages is dropped when it ends")
+        lines.append("isolated: what a run writes to HOME, /tmp and Python's packages is discarded when it ends")
     return lines
 
 
 _UNSEEN: dict[Arrivals, str] = {
-    "together": "its reports come together",
-    "file": "its file is written at once",
+    "together": "its reports arrive together",
+    "file": "its file is written all at once",
     "replaced": "it writes a marks file of its own",
-    "none": "there are too few epochs",
+    "none": "it has too few epochs",
 }
 
 
@@ -379,11 +379,11 @@ def _describe_clock(found: WarmUp, name: str) -> str:
     arrivals = found.arrivals[name]
     if arrivals == "seen":
         return f"observed {SOURCES[found.reading.source].seen}"
-    return f"observed times not available: {_UNSEEN[arrivals]}; the process is the check"
+    return f"observed times not available: {_UNSEEN[arrivals]}; checked against the whole process"
 
 
 def _describe_units(units: Mapping[str, Sequence[str]], cumulative: bool) -> str:
-    """Return as what printed times are read: of all variants together, if they agree."""
+    """Return the units in which printed times are read; one for all variants if they agree."""
     read = "read as differences of" if cumulative else "read as"
     titles = {name: " and ".join(UNIT_TITLES[unit] for unit in own) for name, own in units.items() if own}
     if len(set(titles.values())) > 1:

@@ -12,25 +12,25 @@ _SHARES, _PERCENTAGES, _PERCENT, _WITHIN = (0.1, 1.0), (10.0, 100.0), 100, 2
 
 
 def question_direction(request: ProofRequest) -> str | None:
-    """Return the question whether a higher quality is better, if its name reads otherwise; None if nothing looks like it."""
+    """Return the question whether higher is really better, if the quality's name suggests otherwise; else None."""
     word = request.loss_name
     if word is None or request.better == "lower":
         return None
-    return f"quality: {word!r} reads as if lower were better, but by --better higher the highest counts as the best"
+    return f"quality: {word!r} sounds as if lower is better, but with --better higher the highest value counts as the best"
 
 
 def question_units(qualities: Mapping[str, float | None], request: ProofRequest) -> str | None:
-    """Return the question whether one command prints a percentage and another a share; None if nothing looks like it.
+    """Return the question whether one command prints a percentage and another a fraction, if values suggest it; else None.
 
     Raises:
-        ConfigError: it looks like it, and the margin judges the quality.
+        ConfigError: values suggest it, and a margin judges the quality.
     """
     known = {name: value for name, value in qualities.items() if value is not None}
     low, high = (end(known, key=lambda name: known[name], default="") for end in (min, max))
     if not known or not _differ_by_percent(known[low], known[high]):
         return None
     found = f"quality: {high.upper()} reports {known[high]:.4g} and {low.upper()} {known[low]:.3g}"
-    remedy = "if one is a percentage and the other a share, print both alike"
+    remedy = "if one is a percentage and the other a fraction, print both the same way"
     if request.margin is not None:
         raise ConfigError(f"{found}; {remedy}, or leave --margin out")
     return f"{found}; {remedy}"
@@ -44,8 +44,8 @@ def question_seeds(runs: Iterable[EndedRun]) -> list[str]:
             found.setdefault(one.planned.variant, {})[one.planned.seed] = one.run.best_quality
     constant = {name: own for name, own in found.items() if len(own) > 1 and len(set(own.values())) == 1}
     return [
-        f"quality: {name.upper()} has {value:.4g} with {format_count(len(own), 'seed')}; if it does not read SPEEDPROOF_SEED, "
-        "--margin cannot be decided"
+        f"quality: {name.upper()} has the same {value:.4g} with {format_count(len(own), 'seed')}; if it ignores "
+        "SPEEDPROOF_SEED, --margin cannot be judged"
         for name, own in sorted(constant.items())
         if (value := next(iter(own.values()))) is not None
     ]

@@ -29,7 +29,7 @@ def describe_machine(load: float | None, before: Counters, on_gpu: Sequence[str]
     said = [cores if load is None else f"load {load:.1f} on {cores}"]
     is_busy = found.seconds >= _LEAST_S and found.is_busy
     if is_busy:
-        said.append(f"other programs took {found.others_cores:.2g} of them since the start")
+        said.append(f"other programs used {found.others_cores:.2g} of them since the start")
     if on_gpu is not None:
         said.append(f"on the GPU: {', '.join(on_gpu)}" if on_gpu else "no other process on the GPU")
     hint = "; --wait-for-quiet 10 waits for them" if (is_busy or on_gpu) and not waits else ""
@@ -41,19 +41,19 @@ def _format_cores(found: MachineLoad) -> str:
 
 
 def wait_aloud(status: Status) -> Waiting:
-    """Return what prints whom one waits for, and for how long by now."""
-    told: list[str] = []
+    """Return a function that prints what is waited for, and for how long so far."""
+    printed: list[str] = []
 
     def tell(text: str) -> None:
-        if told[-1:] != [text]:  # the seconds count from its first time
-            told.append(text)
+        if printed[-1:] != [text]:  # the seconds count from its first time
+            printed.append(text)
             status.go_on_with(text)
 
     return tell
 
 
 class QuietWait:
-    """Waits until other programs leave the machine, in all at most so many minutes; with None not at all."""
+    """Waits until other programs leave the machine, in total at most so many minutes; with None not at all."""
 
     def __init__(
         self, minutes: float | None, device: str, gpus: int, status: Status, sleep: Callable[[float], None] = time.sleep
@@ -71,10 +71,12 @@ class QuietWait:
                 self._status.go_on_with(waiting, log_every_s=_LOG_EVERY_S)
                 look_s = _LOOK_S
             if self._left_s <= 0:
-                self._status.say(f"the machine is still busy after {format_value(self._minutes, 'min')}: {company}; goes on")
+                self._status.say(
+                    f"the machine is still busy after {format_value(self._minutes, 'min')}: {company}; measuring anyway"
+                )
                 return
         if self._left_s < before_s:
-            self._status.say(f"the machine is quiet after {format_duration(before_s - self._left_s)} of waiting; goes on")
+            self._status.say(f"the machine is quiet after {format_duration(before_s - self._left_s)} of waiting; continuing")
 
     def _find_company(self, seconds: float) -> str:
         """Look for so many seconds; return who else uses the machine, or nothing."""
@@ -84,7 +86,7 @@ class QuietWait:
         if on_gpu := name_gpu_processes(self._gpus):
             company = f"on the GPU: {', '.join(on_gpu)}"
         elif found.is_busy:
-            company = f"other programs take {_format_cores(found)}"
+            company = f"other programs use {_format_cores(found)}"
         else:
             return ""
         self._left_s -= max(found.seconds, seconds)

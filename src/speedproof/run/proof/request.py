@@ -52,13 +52,11 @@ def _check_command(text: str) -> str:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise ValueError(f"{text!r:.60}: cannot be split as a shell does ({str(error).lower()})") from None
+        raise ValueError(f"{text!r:.60}: cannot be split like a shell command ({str(error).lower()})") from None
     if not words:
-        raise ValueError("an empty command; write what a shell would run")
+        raise ValueError("empty command; write what a shell would run")
     if not text.isprintable():
-        raise ValueError(
-            f"{text!r:.60}: a line break, or another sign that cannot be printed; put it into a script, and name that"
-        )
+        raise ValueError(f"{text!r:.60}: contains a line break or an unprintable character; put it into a script, and run that")
     return text
 
 
@@ -72,13 +70,13 @@ def _read_job(given: Any) -> Any:
     if not isinstance(given, Mapping):
         return given
     if str(given.get("gpus", 0)) != "0":
-        raise ValueError("gpus: has a key of its own beside it; write it there (--gpus)")
+        raise ValueError("gpus: has its own key; write it there (--gpus)")
     return {**Resources().experiment.model_dump(exclude={"gpus"}), **given}
 
 
 def _check_number(commands: list[str]) -> list[str]:
     if len(commands) < 2:
-        raise ValueError("one command alone; give two or more, each in quotes")
+        raise ValueError("only one command; give two or more, each in quotes")
     return commands
 
 
@@ -101,7 +99,7 @@ class ProofRequest(Model):
     The options of both commands, and those of `speedproof.prove`, are made of these fields.
     """
 
-    # `pass` is no name in Python. Who asks for --help validates nothing: the validator is built on first use.
+    # `pass` is a keyword in Python. --help validates nothing, so the validator is built on first use.
     model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     commands: Annotated[list[Command], AfterValidator(_check_number)] = Field(

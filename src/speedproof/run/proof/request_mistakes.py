@@ -28,12 +28,12 @@ def _list_mistakes_of_rounds(request: "ProofRequest", name: NameKey) -> list[str
     mistakes = []
     if request.fixed_rounds is not None and (request.fixed_rounds < _LEAST_ROUNDS or request.fixed_rounds % 2):
         mistakes.append(
-            f"{name('rounds')}: {request.rounds}: an even number from {_LEAST_ROUNDS} on, since fewer pairs give no verdict"
+            f"{name('rounds')}: {request.rounds}: give an even number, at least {_LEAST_ROUNDS}; fewer pairs give no verdict"
         )
     if request.rounds is not None and request.budget_min is not None and request.rounds not in LOOKS:
         looks = ", ".join(map(str, LOOKS))
         mistakes.append(
-            f"{name('rounds')}: {request.rounds}: with {name('budget_min')} rounds may end after {looks}; name one of these"
+            f"{name('rounds')}: {request.rounds}: with {name('budget_min')} rounds may end after {looks}; choose one of these"
         )
     if request.metric is not None:
         from speedproof.run.proof.metric_needs import list_mistakes_of_metric
@@ -43,20 +43,21 @@ def _list_mistakes_of_rounds(request: "ProofRequest", name: NameKey) -> list[str
 
 
 def _list_mistakes_of_quality(request: "ProofRequest", name: NameKey) -> list[str]:
-    """Return what is wrong with what judges the quality."""
+    """Return the mistakes in how quality is judged."""
     mistakes = []
     if request.better is None and (word := request.loss_name):
         better = name("better")
         mistakes.append(
-            f"{name('quality')}: {word!r} reads as if lower were better; say so ({better} lower), or not ({better} higher)"
+            f"{name('quality')}: {word!r} sounds as if lower is better; add {better} lower, or {better} higher if it is not"
         )
     if request.blind and request.margin is not None:
         mistakes.append(
-            f"{name('blind')} and {name('margin')}: quality is judged over seeds (SPEEDPROOF_SEED), which blind runs do not see"
+            f"{name('blind')} and {name('margin')}: quality is judged across seeds (SPEEDPROOF_SEED), which blind runs do not "
+            "see"
         )
     if request.quality_command is None:
         if request.artifacts:
-            mistakes.append(f"{name('artifacts')}: is for {name('quality_command')}; add that, or leave it out")
+            mistakes.append(f"{name('artifacts')}: requires {name('quality_command')}; add that, or leave it out")
         if request.margin is not None and request.quality is None and _reads_no_quality(request):
             mistakes.append(
                 f"{name('margin')}: no quality is named; print it ({name('quality')}), or measure it "
@@ -71,10 +72,10 @@ def _list_mistakes_of_quality(request: "ProofRequest", name: NameKey) -> list[st
     elif request.workdir == "here" and not all("{run}" in command for command in request.commands):
         mistakes.append(
             f"{name('artifacts')}: with {name('workdir')} here all runs share this folder; have each command write below "
-            "{run}, which is a fresh folder in each run, for example 'python a.py --out {run}/out'"
+            "{run}, a fresh folder for each run, for example 'python a.py --out {run}/out'"
         )
     if "{run}" not in request.quality_command:
-        mistakes.append(f"{name('quality_command')}: does not name {{run}}, the folder that holds what a run left; add it")
+        mistakes.append(f"{name('quality_command')}: lacks {{run}}, the folder with the files that a run left; add it")
     if request.quality is not None and re.compile(request.quality).groups != 1:
         mistakes.append(f"{name('quality')}: must have one (group) around the number, as in `val_acc: (\\S+)`")
     return mistakes
@@ -95,15 +96,15 @@ def _list_mistakes_of_reading(request: "ProofRequest", name: NameKey) -> list[st
         mistakes.append(f"{name('epoch_range')}: is a source by itself; leave {others} out")
     if request.file and request.epoch:
         mistakes.append(
-            f"{name('epoch')}: is for printed lines; of a file give {name('epoch_s')} or {name('rate')}, its column"
+            f"{name('epoch')}: is for printed lines; for a file give {name('epoch_s')} or {name('rate')}, its column"
         )
     if request.workdir == "here" and request.file and not request.file.startswith("{run}/"):
         mistakes.append(
-            f"{name('file')}: where all runs start here, it would be another run's; write and name it below {{run}}/"
+            f"{name('file')}: all runs start in the same folder and would share the file; write and name it below {{run}}/"
         )
     if request.blind and request.epoch_range:
         mistakes.append(
-            f"{name('blind')} and {name('epoch_range')}: NVTX loads a library of ours to take ranges; leave one of them out"
+            f"{name('blind')} and {name('epoch_range')}: NVTX loads our library to record ranges; leave one of them out"
         )
     return mistakes
 
@@ -117,7 +118,7 @@ def _list_mistakes_of_places(request: "ProofRequest", name: NameKey) -> list[str
         mistakes.append(f"{name('isolate')} and {name('caches')}: an isolated run shares no caches; leave one of them out")
     if request.isolate and (request.container or request.profiled or request.epoch_range):
         others = f"{name('container')}, {name('profiled')} and {name('epoch_range')}"
-        mistakes.append(f"{name('isolate')}: goes with none of {others}; leave it or these out")
+        mistakes.append(f"{name('isolate')}: cannot be combined with {others}; leave it or these out")
     if request.profile and (request.wait or request.wait_for_quiet_min):
         mistakes.append(f"{name('profile')}: its jobs run elsewhere; leave {name('wait')} and {name('wait_for_quiet_min')} out")
     return mistakes

@@ -55,7 +55,7 @@ class ProfileExecutor:
         """Have a job run each command once, which is discarded."""
         write_text(self._out / REQUEST_FILE, self._request.model_dump_json(indent=1) + "\n")
         (self._out / WARMED_UP).unlink(missing_ok=True)
-        self._status.go_on_with("warm-up: the workflow running")
+        self._status.go_on_with("warm-up: running the workflow")
         self.run(write_for_others(measured, self._out), lambda: None, str(WARMED_UP))
         return read_record(self._out / WARMED_UP, WarmUp)
 
@@ -93,7 +93,7 @@ class ProfileExecutor:
             said = log_file.read_text(encoding="utf-8", errors="replace").splitlines()
             # A step names files as it sees them, from the proof's folder.
             reason = re.sub(rf"(?<![\w./-]){RESULTS}/", f"{self._out / RESULTS}/", self._find_reason(said, begun_s))
-            raise SpeedproofError(f"{reason}; what the workflow said: {log_file}")
+            raise SpeedproofError(f"{reason}; output of the workflow: {log_file}")
 
     def _words(self, configuration: Path) -> list[str]:
         words = [sys.executable, "-P", "-m", "snakemake", "--snakefile", str(self._snakefile)]
@@ -120,11 +120,11 @@ class ProfileExecutor:
 def find_snakefile() -> Path:
     """Return the workflow's Snakefile: that of the wheel, or of the checkout.
 
-    Raises :class:`ConfigError` where there is none, or no Snakemake.
+    Raises :class:`ConfigError` if it or Snakemake is missing.
     """
     snakefile = BASE / "Snakefile"
     if not snakefile.is_file():
-        raise ConfigError("the workflow's Snakefile is not there; install speedproof anew")
+        raise ConfigError("the workflow's Snakefile is missing; reinstall speedproof")
     if importlib.util.find_spec("snakemake") is None:
         raise ConfigError(f"Snakemake is missing; {advise_install('workflow')}")
     return snakefile
@@ -133,7 +133,7 @@ def find_snakefile() -> Path:
 def find_profile(name: str) -> Path:
     """Return the file of a Snakemake profile: a folder of that path, one of the user's or the system's, or ours.
 
-    Raises :class:`ConfigError` where there is none.
+    Raises :class:`ConfigError` if there is none.
     """
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser())
     places = [Path(), home / "snakemake", Path("/etc/xdg/snakemake"), BASE]
@@ -142,7 +142,7 @@ def find_profile(name: str) -> Path:
             return place / name / "config.yaml"
     close = suggest(name, {path.parent.name for place in places for path in place.glob("*/config.yaml")})
     raise ConfigError(
-        f"profile: no {name}/config.yaml here, in {home / 'snakemake'} or among ours (slurm){close or '; write one'}"
+        f"profile: no {name}/config.yaml here, in {home / 'snakemake'} or built in (slurm){close or '; write one'}"
     )
 
 

@@ -1,4 +1,4 @@
-"""What the measurement says of the claim: an outcome for each command beside the first, one sentence, an exit status."""
+"""The verdict: for each candidate an outcome and one sentence, and an exit status."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -99,7 +99,7 @@ def choose_metric(request: ProofRequest, epochs: dict[str, int]) -> str:
 
 
 def judge(comparison: Comparison, request: ProofRequest, names: list[str], metric: str, source: str, report: str) -> Verdict:
-    """Return what the comparison says of each command beside the first, and of all of them."""
+    """Return the verdict on each candidate, and on all of them."""
     titles = dict(zip(names, map(scrub_secrets, request.commands), strict=True))
     reader = Reader(comparison, describe_asked(request, metric, 1), titles)
     ratios = {name: reader.find_timed(names[0], name, metric) for name in names[1:]}
@@ -139,7 +139,7 @@ def _judge_none(comparison: Comparison, titles: Mapping[str, str], first: str, n
         quality=None,
         objections=[],
         more=None,
-        sentence=f"Inconclusive: no ratio of {titles[name]} and {titles[first]} is formed: {'; '.join(why)}.",
+        sentence=f"Inconclusive: {titles[name]} and {titles[first]} cannot be compared: {'; '.join(why)}.",
     )
 
 

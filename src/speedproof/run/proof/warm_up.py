@@ -111,10 +111,10 @@ def warm_up(
 ) -> WarmUp:
     """Run each variant once, its output into `out`/warm-up, and choose one source for all; `begin` receives what begins.
 
-    If timed runs are blind, each runs once more: to the first run, which may find cold caches, none of them is like.
+    If timed runs are blind, each runs again: the first run may find cold caches, so it does not compare with them.
 
     Raises:
-        TrainingError: a program did not end well, or left not what was said that it leaves, or a trace of it tells nothing.
+        TrainingError: a program failed, did not leave its declared files, or its trace is unusable.
     """
     if request.isolate:
         require_isolation()
@@ -128,13 +128,13 @@ def warm_up(
     marked = all(one.marked for one in tried.values())
     reading = request.named_reading() or request.reading("marks" if marked else "process")
     without = _run_without_left(setting, reading, tried, begin)
-    manifest.check("in one more run without what warm-ups left")
+    manifest.check("in another run without what warm-ups left")
     watched_s = {}
     for name in tried if request.blind else []:
-        begin(f"warm-up: {name.upper()} running once more, watched")
+        begin(f"warm-up: running {name.upper()} again, watched")
         watched_s[name] = _try_variant(setting, name).observed.process_s
     for name in tried if request.profiled else []:
-        begin(f"warm-up: {name.upper()} under the profiler")
+        begin(f"warm-up: profiling {name.upper()}")
         _try_profiler(config, workload, name, setting.folder)
     return _summarize(setting, reading, tried, without, watched_s, unwatched)
 
@@ -147,7 +147,7 @@ def _summarize(
     watched_s: Mapping[str, float],
     unwatched: list[str],
 ) -> WarmUp:
-    """Return what all runs found; `watched_s` is how long those took that ran once more, since timed runs are blind."""
+    """Return what all runs found; `watched_s` holds the seconds of the repeated runs, if timed runs are blind."""
     variants = setting.config.completed_variants
     notes = {name: [*one.notes, *_name_missing(variants[name]), *without[name].notes] for name, one in tried.items()}
     return WarmUp(
@@ -229,13 +229,13 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
 
 
 def _check_end(setting: _Setting, variant: Variant, end: RunEnd, log_file: Path) -> None:
-    """Raise :class:`TrainingError` if a program did not end well, with its last words and what it does not see."""
+    """Raise :class:`TrainingError` if a program failed, with its last words and the hidden variables that it mentions."""
     if end.outcome == "stopped":  # with us, and nothing is wrong with it
         raise KeyboardInterrupt
     if end.completed:
         return
     last = last_words(log_file)
-    asks = "; it asks for what is typed, and nobody is there: give it that in its words or a file"
+    asks = "; it waits for typed input, and there is none: pass the input as arguments or in a file"
     why = f"{end.reason}{f': {last}' if last else ''}{asks if last.startswith('EOFError') else ''}"
     why += f"; its output: {log_file}{_name_hidden(log_file, setting.request)}"
     raise TrainingError(f"{variant.title}: {end.outcome}: {why}")
@@ -314,10 +314,10 @@ def _run_without_left(
             without = f"without {list_briefly(names)}, which appeared while {ran} ran"
             why = _explain_no_hiding(setting.request)
             if not why:
-                begin(f"warm-up: {name.upper()} running once more, {without}")
+                begin(f"warm-up: running {name.upper()} again, {without}")
                 if run := _time_without(setting, reading, name, hidden, tried[name].observed):
                     one.runs.append(run)
-                    one.notes.append(f"{format_value(run.process_s, 's')} in one more run, {without}")
+                    one.notes.append(f"{format_value(run.process_s, 's')} in another run, {without}")
                     continue
             one.notes.append(f"not run {without}: {why}" if why else f"fails {without}")
             if hidden.own:
@@ -330,7 +330,7 @@ def _run_without_left(
 def _explain_no_hiding(request: ProofRequest) -> str:
     """Return why a run cannot be isolated, as --isolate does; nothing if it can."""
     if request.container or request.epoch_range:
-        return f"--isolate does not go with {'--container' if request.container else '--epoch-range'}"
+        return f"--isolate cannot be combined with {'--container' if request.container else '--epoch-range'}"
     why = explain_no_isolation()
     return f"--isolate does not work here ({why})" if why else ""
 
@@ -420,22 +420,22 @@ def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -
         except SpeedproofError as error:
             why = error.moved(Path(scratch), Path()) if seen.end.completed else seen.end.reason
             raise TrainingError(
-                f"{variant.title}: a trace of it tells nothing: {why}; leave --profiled out; its output: {log_file}"
+                f"{variant.title}: its trace is unusable: {why}; leave --profiled out; its output: {log_file}"
             ) from None
 
 
 def _name_missing(variant: Variant) -> list[str]:
-    """Return which variables of who asked for the proof are not here: a cluster may start jobs without them."""
+    """Return which of the caller's variables are missing: a cluster may start jobs without them."""
     missing = [name for name in variant.settings.get("variables", []) if name not in os.environ]
     more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
-    return [f"its job lacks your {', '.join(missing[:8])}{more} (sbatch passes variables by --export=ALL)"] if missing else []
+    return [f"its job lacks your {', '.join(missing[:8])}{more} (sbatch passes variables with --export=ALL)"] if missing else []
 
 
 def _name_hidden(log_file: Path, request: ProofRequest) -> str:
-    """Return which of the caller's variables a program that failed speaks of and did not see, and how it would."""
+    """Return which hidden variables a failed program mentions, and the option that shows them."""
     said = read_end(log_file)
     secrets = [name for name in list_secrets(os.environ, request.passed, request.dropped) if name in said]
     if secrets:
-        return f"; it does not see your {', '.join(secrets)} (--pass {secrets[0]} lets it)"
+        return f"; it does not see your {', '.join(secrets)} (--pass {secrets[0]} shows it)"
     dropped = [name for name in list_dropped(os.environ, request.dropped) if len(name) > 3 and name in said]
     return f"; it does not see your {', '.join(dropped)}, which --drop hides" if dropped else ""

@@ -78,7 +78,7 @@ def _ask_interpreter(program: str) -> dict[str, Any]:
 
 
 def read_measurement(out: Path) -> Measurement | None:
-    """Return what an earlier call measured; None where it left nothing that says so."""
+    """Return what an earlier call measured; None if it left no record of it."""
     try:
         return read_completed_config(out / RESULTS / CONFIG_FILE).measurement
     except SpeedproofError:
@@ -234,14 +234,14 @@ def write_for_others(measured: ProofSetup, out: Path) -> Path:
 
 
 def write_claims(measured: ProofSetup) -> None:
-    """Write the documented numbers of a proof, which are none: comparisons and `results archive` read their file."""
+    """Write an empty file of documented numbers: comparisons and `results archive` read it."""
     write_text(measured.workload.claims, "sources: {}\nclaims: []\n")
 
 
 def digest_sources(source: Path, names: list[str]) -> dict[str, str]:
-    """Return a digest of the content of each file or folder, by its name relative to `source`.
+    """Return a digest of each file's or folder's content, by its name relative to `source`.
 
-    Raises :class:`ConfigError` where one is not there.
+    Raises :class:`ConfigError` if one is missing.
     """
     digests = {}
     for name in names:
@@ -255,7 +255,7 @@ def digest_sources(source: Path, names: list[str]) -> dict[str, str]:
 
 
 def describe_commit(source: Path) -> str:
-    """Return the commit of a folder, and which files differ from it; nothing outside of a git checkout."""
+    """Return the commit of a folder, and which files differ from it; nothing outside a git checkout."""
 
     def ask(*words: str) -> list[str]:
         done = subprocess.run(["git", *words], cwd=source, capture_output=True, text=True, check=True)
@@ -266,15 +266,15 @@ def describe_commit(source: Path) -> str:
         edited = [line[3:] for line in ask("status", "--porcelain", "--untracked-files=normal", ".")]
     except (OSError, ValueError, subprocess.CalledProcessError):
         return ""
-    return f"commit {commit}" + (f", and what differs from it: {', '.join(sorted(edited)[:8])}" if edited else "")
+    return f"commit {commit}" + (f", with changes to {', '.join(sorted(edited)[:8])}" if edited else "")
 
 
 def check_out(out: Path, source: Path) -> None:
     """Check that a proof's folder can be one.
 
-    Raises :class:`ConfigError` where it is the working folder itself, or holds what is no proof.
+    Raises :class:`ConfigError` if it is the working folder itself, or holds something other than a proof.
     """
     if out.resolve() == source.resolve():
         raise ConfigError(f"--out: {out} is the working folder itself; name a folder for the proof")
     if out.is_dir() and any(out.iterdir()) and not (out / PROGRAMS).is_dir():
-        raise ConfigError(f"--out: {out} holds something else than a proof; name another folder")
+        raise ConfigError(f"--out: {out} holds something other than a proof; name another folder")
