@@ -89,7 +89,7 @@ def test_a_page_is_written_as_one_file(proof, place):
 
 def test_a_result_whose_folder_holds_another_proof_by_now_writes_no_page(proof):
     speedproof.prove("sh fast.sh", "sh slow.sh", **READ)
-    with pytest.raises(speedproof.SpeedproofError, match="holds other results by now"):
+    with pytest.raises(speedproof.SpeedproofError, match="holds other results now"):
         proof.report("page.html")
 
 

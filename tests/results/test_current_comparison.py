@@ -47,8 +47,8 @@ def test_a_comparison_of_what_was_there_before_is_not_shown(results, monkeypatch
     change(results)
     status, said = show(monkeypatch, capfd, "results", command, "--from", results)
     assert status == failed
-    assert said.startswith(f"speedproof: {results / 'comparison.json'}: was not made of ") and f"/{named} as it is now" in said
-    assert "`speedproof results rebuild` makes it again" in said
+    assert said.startswith(f"speedproof: {results / 'comparison.json'}: is out of date: ") and f"/{named} changed" in said
+    assert "`speedproof results rebuild` recomputes it" in said
     assert not (results / "report.md").exists()
 
 
@@ -58,7 +58,7 @@ def test_analyses_that_are_not_there_contradict_nothing_and_are_made_for_the_rep
     assert show(monkeypatch, capfd, "results", "show", "--from", results) == (0, "")
     assert not (results / "analysis").exists()
     status, said = show(monkeypatch, capfd, "results", "report", "--from", results)
-    assert status == 6 and "/summary.json as it is now; `speedproof results rebuild` makes it again" in said
+    assert status == 6 and "/summary.json changed; `speedproof results rebuild` recomputes it" in said
     assert show(monkeypatch, capfd, "results", "rebuild", "--from", results, "--claims", CLAIMS)[0] == 0
     before = {path: path.read_bytes() for path in results.rglob("*") if path.is_file()}
     shutil.rmtree(results / "analysis")
@@ -71,7 +71,7 @@ def test_an_experiment_that_came_since_is_missed(results, monkeypatch, capfd):
     (results / "experiments/experiment-2").mkdir()
     (results / "experiments/experiment-2/experiment.json").write_text(json.dumps(experiment | {"experiment": "experiment-2"}))
     status, said = show(monkeypatch, capfd, "results", "show", "--from", results)
-    assert status == 3 and "experiments/experiment-2/experiment.json as it is now" in said
+    assert status == 3 and "experiments/experiment-2/experiment.json changed" in said
 
 
 def test_a_comparison_of_an_earlier_version_is_shown(results, monkeypatch, capfd):
@@ -88,4 +88,4 @@ def test_a_comparison_that_was_changed_is_not_shown(results, monkeypatch, capfd,
     path.write_text(path.read_text().replace(changed, into, 1))
     status, said = show(monkeypatch, capfd, "results", "show", "--from", results)
     assert status == 3
-    assert said.startswith(f"speedproof: {path}: ") and "`speedproof results rebuild` makes it again" in said
+    assert said.startswith(f"speedproof: {path}: ") and "`speedproof results rebuild` recomputes it" in said

@@ -123,7 +123,7 @@ def test_a_part_longer_than_the_file_begins_anew(publisher, tmp_path):
 def test_a_wrong_checksum_is_an_error_and_the_next_run_begins_anew(publisher, tmp_path, leave):
     leave(tmp_path, bytes(100))
     zeros, right = "6d0bb00954ceb7fbee436bb55a8397a9", publisher.entry().md5  # head -c 100 /dev/zero | md5sum
-    with pytest.raises(DataError, match=rf"spleen\.tar: corrupted \(MD5 {zeros}, {right} is right\) and removed; run again"):
+    with pytest.raises(DataError, match=rf"spleen\.tar: corrupted \(MD5 {zeros}, not {right}\) and removed; run again"):
         fetch(publisher, tmp_path)
     assert names(tmp_path) == []
     assert fetch(publisher, tmp_path).read_bytes() == publisher.content
@@ -134,19 +134,19 @@ def test_an_archive_of_a_published_sha256_is_checked_by_it(publisher, tmp_path):
     assert fetch(publisher, tmp_path, md5=None, sha256=right).read_bytes() == publisher.content
     leave_archive(tmp_path, bytes(100))
     zeros = "cd00e292c5970d3c5e2f0ffa5171e555bc46bfc4faddfb4a418b6840b86e79a3"  # head -c 100 /dev/zero | sha256sum
-    with pytest.raises(DataError, match=rf"corrupted \(SHA256 {zeros}, {right} is right\)"):
+    with pytest.raises(DataError, match=rf"corrupted \(SHA256 {zeros}, not {right}\)"):
         fetch(publisher, tmp_path, md5=None, sha256=right)
 
 
 def test_a_wrong_size_is_an_error_before_anything_is_fetched(publisher, tmp_path):
-    with pytest.raises(DataError, match=r"/set/spleen\.tar: the server offers 100 bytes, 99 are right; try later, or get"):
+    with pytest.raises(DataError, match=r"/set/spleen\.tar: the server offers 100 bytes, not 99; try later, or get"):
         fetch(publisher, tmp_path, size_bytes=99)
     assert names(tmp_path) == []
 
 
 def test_a_server_that_does_not_say_how_long_the_file_is_is_an_error(publisher, tmp_path):
     publisher.says_length = False
-    with pytest.raises(DataError, match="does not say how long the file is; try again later"):
+    with pytest.raises(DataError, match="does not report the file's size; try again later"):
         fetch(publisher, tmp_path)
 
 
@@ -256,7 +256,7 @@ def test_a_server_that_promises_less_than_it_has_is_an_error(publisher, tmp_path
 def test_a_packed_answer_is_not_unpacked(publisher, tmp_path):
     publisher.content = gzip.compress(bytes(10**6))
     publisher.headers = {"Content-Encoding": "gzip"}
-    with pytest.raises(DataError, match=r"/set/spleen\.tar: the server sends the file packed once more; try again later, or"):
+    with pytest.raises(DataError, match=r"/set/spleen\.tar: the server compresses the file again; try again later, or"):
         fetch(publisher, tmp_path)
     assert names(tmp_path) == []
 
@@ -266,7 +266,7 @@ def test_a_page_that_comes_in_place_of_the_file_is_an_error(publisher, tmp_path)
     entry = publisher.entry()
     publisher.moved = f"{entry.url}/welcome"
     publisher.content = b"<html>please sign in</html>"
-    with pytest.raises(DataError, match=r"spleen\.tar: corrupted \(MD5 .* is right\) and removed; run again, or get"):
+    with pytest.raises(DataError, match=r"spleen\.tar: corrupted \(MD5 .*, not .*\) and removed; run again, or get"):
         fetch_archive(entry, tmp_path, wait_s=0)
     assert names(tmp_path) == []
 

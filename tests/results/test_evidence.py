@@ -179,7 +179,7 @@ def test_a_changed_experiment_or_one_more_is_not_what_the_comparison_was_made_of
     experiment = members_of(record)[f"{EXPERIMENT}/experiment.json"]
     for name in (f"{EXPERIMENT}/experiment.json", "experiments/experiment-2/experiment.json"):
         change(record, name, experiment + b"\n")
-        with pytest.raises(RecordError, match=rf"comparison.json: was not made of .*{name} as it is now"):
+        with pytest.raises(RecordError, match=rf"comparison.json: is out of date: .*{name} changed"):
             read_current_comparison(record)
         change(record, name, experiment if name.startswith(EXPERIMENT) else None)
     assert read_current_comparison(record)

@@ -87,7 +87,7 @@ def test_an_ablation_climbs_by_the_settings_that_variants_declare(tmp_path):
 @pytest.mark.parametrize("key", ["variants", "workload"])
 def test_what_a_configuration_cannot_say_of_declared_variants_is_refused(key):
     with pytest.raises(
-        ConfigError, match=rf"^my\.yaml: {key}: says nothing here: the variants of shell stand in its workload\.yaml"
+        ConfigError, match=rf"^my\.yaml: {key}: has no effect: the variants of shell are defined in its workload\.yaml"
     ):
         check_config({"case": str(SHELL), "measurement": MEASURED, key: {"slow": {"epochs": 9}}}, "my.yaml")
 

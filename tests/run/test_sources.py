@@ -105,7 +105,7 @@ def test_a_source_that_was_named_and_gave_nothing_is_an_error(said, patterns, wh
         ({"source": "lines", "epoch": "a", "epoch_s": "(a)"}, "give one of them"),
         ({"source": "lines", "epoch": "("}, "not a valid regular expression"),
         ({"source": "process", "quality": "acc"}, r"must have one \(group\)"),
-        ({"source": "file"}, "needs `file`"),
+        ({"source": "file"}, "`file` belongs to source `file`"),
     ],
 )
 def test_a_reading_that_cannot_be_is_refused(reading, why):

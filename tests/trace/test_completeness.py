@@ -34,7 +34,7 @@ def test_iterations_without_their_gpu_are_left_out_and_counted(tmp_path):
     assert (len(summary.epochs), summary.found.left_out, summary.recorded) == (9, 3, True)
     assert fractions(summary) == {0.6}
     assert summary.warnings == [
-        "the kernels of 11% of the launches are missing: 3 of 12 steps lack some of their GPU's work and are left out"
+        "the kernels of 11% of the launches are missing: 3 of 12 steps lack some of their GPU work and are left out"
     ]
 
 

@@ -181,8 +181,8 @@ def test_what_shows_nothing_comparable_is_refused(tmp_path):
     lost.rows["kernels"] = lost.rows["kernels"][:1]
     for name, trace, why in [
         ("epochs", epochs, "an iteration of the first is a step `step #`, of the second an epoch `epoch`"),
-        ("single", single, "nothing repeats in the second; name what does"),
-        ("lost", lost, "of the second's GPU too little was recorded"),
+        ("single", single, "nothing repeats in the second; name the range of an iteration"),
+        ("lost", lost, "too little of the second's GPU work was recorded"),
     ]:
         other = analyze_trace(trace.write(tmp_path / name))
         with pytest.raises(RecordError, match=why):
@@ -203,7 +203,7 @@ def test_a_change_of_what_lies_between_the_ranges_has_the_right_sign(tmp_path):
     difference = compare_traces(ablation(613, 107).write(tmp_path / "a"), ablation(100, 110).write(tmp_path / "b"))
     assert (difference.unit, us(difference.epoch_a_s), us(difference.epoch_b_s)) == ("step", 720, 210)
     assert us(difference.total_s) == -510
-    assert difference.notes == ["most of the difference is host time of which the traces do not show what it is: -0.000513 s"]
+    assert difference.notes == ["most of the difference is host time that the traces do not explain: -0.000513 s"]
 
 
 def test_doubts_are_said_first(tmp_path):
@@ -212,7 +212,7 @@ def test_doubts_are_said_first(tmp_path):
     steps(trace=two, device=1, process=1, thread=5)
     difference = compare_traces(one.write(tmp_path / "a"), two.write(tmp_path / "b"))
     assert difference.notes[0] == "they used 1 and 2 processes with a GPU: an iteration may not be the same work"
-    assert difference.notes[1] == "their programs share few ranges (0% of the time in ranges is in such that both have)"
+    assert difference.notes[1] == "their programs share few ranges (0% of the time in ranges is in shared ones)"
 
 
 def test_the_process_on_the_same_gpu_is_compared(tmp_path):

@@ -85,7 +85,7 @@ def test_what_lies_far_apart_is_no_iteration(tmp_path):
     summary = analyze_trace(trace.write(tmp_path))
     # Eight ranges: the fourth is followed by an evaluation of 97 ms.
     assert [us(epoch.duration_s) for epoch in summary.epochs] == [700] * 7
-    assert "1 of them are followed by something" in summary.warnings[1]
+    assert "1 of them are followed by a gap" in summary.warnings[1]
 
 
 def test_a_step_of_a_family_ends_where_the_next_begins_though_others_were_asked_for(tmp_path):

@@ -243,7 +243,7 @@ def test_one_trace_of_several_processes_is_a_run(tmp_path):
 
 def test_a_trace_of_one_process_has_no_ranks(tmp_path):
     folders = two_steps(tmp_path, [(50, 160), (70, 150)])
-    with pytest.raises(RecordError, match="1 process with a GPU, so no ranks"):
+    with pytest.raises(RecordError, match="1 process with a GPU, not several ranks"):
         summarize_ranks(folders[:1])
 
 

@@ -282,7 +282,7 @@ def test_an_empty_trace_that_may_be_is_told_and_counts_for_nothing(tmp_path, cap
 def test_trace_of_one_moment_is_refused(tmp_path):
     trace = TraceBuilder()
     trace.range("epoch", 10, 10)
-    with pytest.raises(RecordError, match="no epoch lasts"):
+    with pytest.raises(RecordError, match="no epoch has a duration above 0"):
         analyze_trace(trace.write(tmp_path))
 
 
@@ -319,7 +319,7 @@ def test_the_busiest_process_is_summarised_and_the_others_are_told(tmp_path):
     assert [round(process.gpu_share, 4) for process in summary.processes] == [0.2559, 0.7441]
     assert [us(epoch.duration_s) for epoch in summary.epochs] == [18_000]
     assert summary.warnings == [
-        "2 processes used a GPU: this is process 1, with 74% of the GPU time; the rest is of process 0 (option --process)"
+        "2 processes used a GPU: this is process 1, with 74% of the GPU time; process 0 used the rest (option --process)"
     ]
 
 

@@ -130,7 +130,7 @@ class Workload:
         """
         command = getattr(self.declared.commands, name)
         if command is None:
-            raise ConfigError(f"{self.folder / WORKLOAD_FILE}: commands.{name}: is needed here; declare it")
+            raise ConfigError(f"{self.folder / WORKLOAD_FILE}: commands.{name}: is missing; declare it")
         started = python_command(python=python)
         return [part for word in shlex.split(command) for part in (started if word == "{python}" else [word])]
 
@@ -154,7 +154,7 @@ class Workload:
         for key in ("variants", "workload"):
             if values.get(key):
                 raise ConfigError(
-                    f"{origin}: {key}: says nothing here: the variants of {self.folder.name} stand in its {WORKLOAD_FILE}; "
+                    f"{origin}: {key}: has no effect: the variants of {self.folder.name} are defined in its {WORKLOAD_FILE}; "
                     "remove the key"
                 )
         if values.get("measurement", {}).get("documented"):

@@ -162,7 +162,7 @@ class ProofResult:
             check_current(self._results)
             evidence = read_evidence(self._results)
             if evidence.comparison != self._comparison:
-                raise RecordError(f"{self.folder}: holds other results by now; load it again, or give each proof an `out`")
+                raise RecordError(f"{self.folder}: holds other results now; load it again, or give each proof an `out`")
             page = Path(path)
             with tempfile.TemporaryDirectory() as scratch:
                 rebuild_report(evidence, Path(scratch))
@@ -173,7 +173,9 @@ class ProofResult:
     def _main(self) -> CandidateResult | None:
         """Return the candidate that the ratio is of; of several commands each has its own."""
         if self._of_proof and len(self.candidates) > 1:
-            raise SpeedproofError(f"{len(self.candidates)} candidates have a ratio each; read it of one of `.candidates`")
+            raise SpeedproofError(
+                f"{len(self.candidates)} candidates have a ratio each; read the one of `.candidates` that you want"
+            )
         return self.candidates[0] if self.candidates else None
 
     def __repr__(self) -> str:

@@ -118,7 +118,7 @@ def convert_kineto(
         raw |= {"ranges": _make_ranges(ranges, marks, sorted(marked_ns)), "devices": devices}
         write_events(folder, raw, main_threads, thread_names, _about(version))
     except (ValueError, OverflowError, pa.ArrowException) as error:
-        raise ProfilingError(f"torch.profiler gave events that cannot be ({' '.join(str(error).split())}); run again") from None
+        raise ProfilingError(f"torch.profiler gave invalid events ({' '.join(str(error).split())}); run again") from None
 
 
 def convert_chrome(path: Path, folder: Path) -> TraceInfo:
@@ -153,7 +153,7 @@ def convert_chrome(path: Path, folder: Path) -> TraceInfo:
         clock = RawClock(_nanoseconds(first, "ts", 0), _read_base_time(path))
         return write_events(folder, raw, {process: process}, {}, _about("unknown"), clock)
     except (ValueError, OverflowError, pa.ArrowException) as error:
-        raise ProfilingError(f"{path}: events that cannot be ({' '.join(str(error).split())[:160]}); export it again") from None
+        raise ProfilingError(f"{path}: invalid events ({' '.join(str(error).split())[:160]}); export it again") from None
 
 
 def _about(version: str) -> TraceInfo:

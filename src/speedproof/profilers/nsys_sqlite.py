@@ -64,7 +64,7 @@ class ExportFile:
     def has(self, table: str, *columns: str) -> bool:
         """Return whether there is such a table with all of these columns; one that is not read is an error."""
         if why := self._refused.get(table.casefold()):
-            raise RecordError(self.path, f": {table} {why}, as in no export of nsys; {_AGAIN}")
+            raise RecordError(self.path, f": {table} {why}, unlike in an export of nsys; {_AGAIN}")
         known = self._tables.get(table.casefold(), set())
         return table.casefold() in self._tables and {column.casefold() for column in columns} <= known
 

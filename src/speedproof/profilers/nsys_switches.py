@@ -50,7 +50,7 @@ def _spell(setting: str, names: Mapping[str, str], nsys: Capabilities) -> str:
             return f"{name}={value}"
     switch = next(iter(names))
     raise ProfilingError(
-        f"profiling.{setting}: nsys {nsys.version} knows no {switch}; set profiling.nsys to a newer one, or leave "
+        f"profiling.{setting}: nsys {nsys.version} does not support {switch}; set profiling.nsys to a newer one, or leave "
         "the setting out"
     )
 

@@ -73,7 +73,7 @@ def _read_file(path: Path) -> ProcessRanges:
         raise RecordError(f"{path}: {len(data)} bytes, too short for a file of ranges; run it again")
     header = np.frombuffer(data, _HEADER, 1)[0]
     if header["magic"] != b"SPRANGES" or header["version"] != 1 or header["record_bytes"] != RECORD.itemsize:
-        raise RecordError(f"{path}: no file of ranges of this version; run it again")
+        raise RecordError(f"{path}: not a file of ranges of this version; run it again")
     begin, promised = int(header["header_bytes"]), min(int(header["records"]), int(header["most"]))
     there = max(0, len(data) - begin) // RECORD.itemsize
     records = np.frombuffer(data, RECORD, min(promised, there), begin) if promised and there else np.empty(0, RECORD)
@@ -158,9 +158,9 @@ def injected_variables(folder: Path, names: Sequence[str], environ: Mapping[str,
         ConfigError: the library cannot be built, or another one is to be loaded in its place.
     """
     if _NSYS_VARIABLE in environ:
-        raise ConfigError("source `ranges`: this runs under Nsight Systems, which takes NVTX for itself; start it without nsys")
+        raise ConfigError("source `ranges`: this runs under Nsight Systems, which uses NVTX itself; start it without nsys")
     if INJECTION_VARIABLE in environ:
-        raise ConfigError(f"source `ranges`: {INJECTION_VARIABLE} is set already, and names one library only; unset it")
+        raise ConfigError(f"source `ranges`: {INJECTION_VARIABLE} is set already, and can name only one library; unset it")
     return {
         INJECTION_VARIABLE: str(build_library(environ)),
         RANGES_FOLDER_VARIABLE: str(folder.absolute()),
@@ -189,7 +189,7 @@ def build_library(environ: Mapping[str, str] = os.environ) -> Path:
     """
     compiler = shutil.which("cc", path=environ.get("PATH"))
     if compiler is None:
-        raise ConfigError("source `ranges` is unavailable: no C compiler (cc) is here; install one, or choose another source")
+        raise ConfigError("source `ranges` is unavailable: no C compiler (cc) found; install one, or choose another source")
     version = _run([compiler, "--version"])
     digest = hashlib.sha256("\0".join([SOURCE.read_text(encoding="utf-8"), version, *_FLAGS]).encode()).hexdigest()[:16]
     kept = _own_folder(environ) / f"nvtx-{digest}.so"

@@ -41,7 +41,7 @@ def _find(_profiling: "Profiling", reason: str, of_programs: bool) -> "Selection
         return Selection("kineto", metadata.version("torch"), reason, None)
     except metadata.PackageNotFoundError:
         raise ProfilingError(
-            f"no profiler: {reason}; and there is no torch, whose own could be used; install one of them"
+            f"no profiler: {reason}; and torch, whose profiler could be used, is not installed; install one of them"
         ) from None
 
 

@@ -245,13 +245,13 @@ def _continues(response: requests.Response, part: _Part) -> bool:
 def _receive(entry: Entry, part: _Part, response: requests.Response) -> None:
     have = part.size_bytes
     if "Content-Length" not in response.headers:
-        raise DataError(f"{entry.url}: the server does not say how long the file is; try again later, {WAY_OUT}")
+        raise DataError(f"{entry.url}: the server does not report the file's size; try again later, {WAY_OUT}")
     if response.headers.get("Content-Encoding", "identity") != "identity":  # it would be unpacked, to any length
-        raise DataError(f"{entry.url}: the server sends the file packed once more; try again later, {WAY_OUT}")
+        raise DataError(f"{entry.url}: the server compresses the file again; try again later, {WAY_OUT}")
     total = have + _read_length(entry, response)
     if entry.size_bytes not in (None, total):
         part.remove()
-        raise DataError(f"{entry.url}: the server offers {total:,} bytes, {entry.size_bytes:,} are right; try later, {WAY_OUT}")
+        raise DataError(f"{entry.url}: the server offers {total:,} bytes, not {entry.size_bytes:,}; try later, {WAY_OUT}")
     check_free_space(part.file.parent, total - have, entry.archive)
     write_text(part.note, _version(response))
     with (
@@ -266,7 +266,7 @@ def _receive(entry: Entry, part: _Part, response: requests.Response) -> None:
 def _read_length(entry: Entry, response: requests.Response) -> int:
     said = response.headers["Content-Length"]
     if not (said.isascii() and said.isdigit() and len(said) < 16):
-        raise DataError(f"{entry.url}: the server says that the file has {said[:30]!r} bytes; try again later, {WAY_OUT}")
+        raise DataError(f"{entry.url}: the server reports a size of {said[:30]!r} bytes; try again later, {WAY_OUT}")
     return int(said)
 
 
@@ -282,9 +282,7 @@ def _check_archive(entry: Entry, archive: Path) -> None:
         found = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
     if found != right:
         archive.unlink()
-        raise DataError(
-            f"{archive}: corrupted ({algorithm.upper()} {found}, {right} is right) and removed; run again, {WAY_OUT}"
-        )
+        raise DataError(f"{archive}: corrupted ({algorithm.upper()} {found}, not {right}) and removed; run again, {WAY_OUT}")
 
 
 def _in_short(error: requests.RequestException) -> str:

@@ -30,19 +30,19 @@ LIMIT_MIB = 256  # of a JSON or CSV file: the summary of a trace of 20 million e
 
 # What restores a missing or damaged file, by its name. Deleting it does not help: a finished step does not run again, and a
 # finished experiment has checksums of its files.
-_OF_RECORD = "of a record, get the files again"
+_OF_RECORD = "for a record, get the files again"
 _OF_ARCHIVE = f"get the record's {EVIDENCE_FILE} again"
 _AGAIN = (
     f"delete its run's folder and start the workflow with `--forcerun experiment`, which keeps the other runs; {_OF_RECORD}"
 )
 _OF_EXPERIMENT = f"start the workflow with `--forcerun experiment`, which writes it again and keeps whole runs; {_OF_RECORD}"
-_DERIVED = "`speedproof results rebuild` makes it again of the experiments"
+_DERIVED = "`speedproof results rebuild` recomputes it from the experiments"
 _CURES = {
     **dict.fromkeys(["run.json", "epochs.csv", "gpu.csv", "trace.json"], _AGAIN),
     **dict.fromkeys(["plan.json", "experiment.json", "prepared.json"], _OF_EXPERIMENT),
     **dict.fromkeys(["summary.json", "ranks.json", "difference.json", "comparison.json", "figures.json"], _DERIVED),
     "dataset.json": "start the workflow with `--forcerun data`, which writes it again",
-    "doctor.json": "start the workflow with `--forcerun doctor`, which writes it again; a report does without it",
+    "doctor.json": "start the workflow with `--forcerun doctor`, which writes it again; reports work without it",
     "config.json": "the next start of the workflow writes it again",
 }
 

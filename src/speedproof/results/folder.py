@@ -163,7 +163,7 @@ class Results:
         path = inside(self.folder, Path(self.files[experiment.experiment]).with_name(PLAN_FILE))
         planned = read_record(path, Plan).runs()
         if unplanned := set(experiment.left_out) - planned.keys():
-            raise RecordError(f"{path}: does not plan {min(unplanned)}, which its experiment leaves out; {cure_of(path)}")
+            raise RecordError(f"{path}: does not plan {min(unplanned)}, though its experiment skipped it; {cure_of(path)}")
         return {planned[name].variant for name in experiment.left_out}
 
     def select(self, variant: str, mode: Mode) -> list[MeasuredRun]:
@@ -268,7 +268,7 @@ def read_current_comparison(folder: Path) -> Comparison:
         if name.startswith(f"{ANALYSIS_FOLDER}/") and not there.exists():
             continue
         if not is_there(there) or sha256_of(there) != comparison.made_of.get(name):
-            raise RecordError(f"{path}: was not made of {there} as it is now; {cure_of(path)}")
+            raise RecordError(f"{path}: is out of date: {there} changed; {cure_of(path)}")
     return comparison
 
 

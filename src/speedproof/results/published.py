@@ -99,4 +99,4 @@ def _download(url: str) -> bytes:
 
 def _check(path: Path, found: str, right: str) -> None:
     if found != right:
-        raise DataError(f"{path}: is not the published file (SHA-256 {found:.12}…, {right:.12}… is right); get that commit's")
+        raise DataError(f"{path}: is not the published file (SHA-256 {found:.12}…, not {right:.12}…); get that commit's")

@@ -176,9 +176,9 @@ def _take_equal(trace: Trace) -> Iterations | None:
         return None
     low, middle, high = np.percentile(near.length, [10, 50, 90]) / NS_PER_MS
     note = (
-        f"no range marks the loop: its {len(near)} iterations are found by the same {repetition.launches} kernels, which are "
-        f"launched again and again (they may be a model's layers); 80 % of them last {low:.4g} to {high:.4g} ms, median "
-        f"{middle:.4g}. Whatever differs, as start-up does, is left out: {1 - repetition.share:.0%} of the launches among them"
+        f"no range marks the loop: its {len(near)} iterations are repetitions of the same {repetition.launches} kernels "
+        f"(they may be a model's layers); 80 % of them last {low:.4g} to {high:.4g} ms, median {middle:.4g}. Other launches "
+        f"are left out, such as start-up: {1 - repetition.share:.0%} of those between the iterations"
     )
     found = Found(
         unit="iteration", by="repetition", name=REPETITION, coverage=repetition.share, left_out=repetition.others + far
@@ -235,7 +235,7 @@ def _span(trace: Trace, process: int, thread: int, name: str, spans: Intervals, 
             f"{'' if last_end is None else ', the last to the end of what follows each'}"
         )
         if far:
-            notes.append(f"{far} of them are followed by something that lasts more than {_FAR} times as long, and are left out")
+            notes.append(f"{far} of them are followed by a gap, more than {_FAR} times as long as usual, and are left out")
         ranges, spans = spans, near
     bounds = pd.DataFrame({"start_ns": spans.start, "end_ns": spans.end})
     return Iterations(process, thread, name, bounds, found, ranges, notes=notes)

@@ -90,7 +90,7 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
     iterations = find_iterations(trace, choice)
     if not (iterations.bounds["start_ns"] < iterations.bounds["end_ns"]).any():
         unit = iterations.found.unit
-        raise RecordError(trace.folder, f": no {unit} lasts longer than nothing; profile the run again, or name them (--epoch)")
+        raise RecordError(trace.folder, f": no {unit} has a duration above 0; profile the run again, or name them (--epoch)")
     iterations, lacking = _leave_out_partial(trace, iterations, check_recording(trace, iterations.process))
     ranges = trace.ranges[trace.ranges["process"] == iterations.process]
     phases = _find_phases(ranges, iterations, choice.phases)
@@ -115,13 +115,13 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
 def _list_warnings(trace: Trace, iterations: Iterations) -> Iterator[str]:
     yield from iterations.notes
     if iterations.found.by == "nothing":
-        yield "nothing repeats: the whole trace counts as one stretch; name what repeats in it (--epoch)"
+        yield "nothing repeats: the whole trace counts as one stretch; name the range of an iteration (--epoch)"
     if trace.open_ranges:
         yield f"{trace.open_ranges} ranges never ended"
 
 
 def _leave_out_partial(trace: Trace, iterations: Iterations, recording: Recording) -> tuple[Iterations, str | None]:
-    """Return the iterations whose kernels are all there; if these are too few, all, for what they show, and what is lacking."""
+    """Return the iterations whose kernels are complete; if these are too few, return all, and what is missing."""
     found, bounds = iterations.found, iterations.bounds
     spans = Intervals(*bounds_of(bounds))
     if len(recording.asked_ns):
@@ -136,11 +136,11 @@ def _leave_out_partial(trace: Trace, iterations: Iterations, recording: Recordin
     lost = f"the kernels of {recording.share:.0%} of the launches are missing: " if recording.share else ""
     if not enough_left(left, len(spans)):
         note = (
-            f"{lost}too few {found.plural} have their GPU's work recorded ({left} of {len(spans)}) to say anything of the GPU; "
-            "profile again, a shorter stretch, with nothing else on the GPU"
+            f"{lost}too few {found.plural} have their GPU work recorded ({left} of {len(spans)}) to analyse the GPU; "
+            "profile a shorter part again, with nothing else on the GPU"
         )
         return replace(iterations, notes=[note, *iterations.notes]), note
-    note = f"{lost}{partial} of {len(spans)} {found.plural} lack some of their GPU's work and are left out"
+    note = f"{lost}{partial} of {len(spans)} {found.plural} lack some of their GPU work and are left out"
     kept = found.model_copy(update={"left_out": found.left_out + partial})
     left_bounds = bounds[whole].reset_index(drop=True)
     return replace(iterations, bounds=left_bounds, found=kept, notes=[note, *iterations.notes]), None

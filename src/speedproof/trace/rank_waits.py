@@ -32,8 +32,8 @@ from speedproof.util.units import NS_PER_S
 
 NO_COMMUNICATION = "no communication among GPUs in these traces: which rank waits for which is unknown"
 NO_GPU_COMMUNICATION = (
-    "no GPU communication in this trace: how much of it is hidden is not known, and the backward phase, which holds it, "
-    "stands for each step's collective"
+    "no GPU communication in this trace: how much of it is hidden is unknown, and the backward phase, which contains it, "
+    "counts as each step's collective"
 )
 
 _ALIKE = 0.5  # of two ranks' kinds of kernels: ranks of one run have as many in common
@@ -62,7 +62,7 @@ def _read_ranks(trace: Path, alone: bool, as_marked: bool) -> list[_Rank]:
         return [_read_rank(events, Choice(as_marked=as_marked))]
     first = events.activity.groupby("process")["device"].min().sort_values(kind="stable")
     if len(first) < 2:
-        raise RecordError(trace, f": {len(first) or 'no'} process with a GPU, so no ranks; give each rank's trace")
+        raise RecordError(trace, f": {len(first) or 'no'} process with a GPU, not several ranks; give each rank's trace")
     return [_read_rank(events, Choice(process=int(process), as_marked=as_marked)) for process in first.index]
 
 

@@ -10,22 +10,24 @@ _MOSTLY = 0.5
 
 
 def find_obstacle(a: Summary, b: Summary) -> str | None:
-    """Return why these two cannot be compared, None if they can."""
+    """Return why these two cannot be compared; None if they can."""
     for summary, variant in ((a, "the first"), (b, "the second")):
         if not summary.recorded:
-            return f"of {variant}'s GPU too little was recorded; profile it again"
+            return f"too little of {variant}'s GPU work was recorded; profile it again"
         if summary.found.by == "nothing":
-            return f"nothing repeats in {variant}; name what does (--epoch), or compare the traces as they are (--whole)"
+            return f"nothing repeats in {variant}; name the range of an iteration (--epoch), or compare whole traces (--whole)"
     if a.has_gpu != b.has_gpu:
         return "only one was recorded with a GPU; compare two runs on the same device"
     if (a.found.by, a.found.unit) != (b.found.by, b.found.unit):
         first, second = (f"{found.one} `{found.name}`" for found in (a.found, b.found))
-        return f"an iteration of the first is {first}, of the second {second}; choose what both have (--epoch, or --whole)"
+        return (
+            f"an iteration of the first is {first}, of the second {second}; choose a range that both have (--epoch), or --whole"
+        )
     return None
 
 
 def list_doubts(a: Summary, b: Summary) -> Iterator[str]:
-    """Yield what makes two traces' iterations less than comparable."""
+    """Yield reasons to doubt that two traces' iterations are comparable."""
     for what, one, other in (
         ("GPUs", len(a.devices), len(b.devices)),
         ("processes with a GPU", _count_users(a), _count_users(b)),
@@ -33,15 +35,15 @@ def list_doubts(a: Summary, b: Summary) -> Iterator[str]:
         if one != other:
             yield f"they used {one} and {other} {what}: an iteration may not be the same work"
     if (shared := _share_phases(a, b)) < _SHARED:
-        yield f"their programs share few ranges ({shared:.0%} of the time in ranges is in such that both have)"
+        yield f"their programs share few ranges ({shared:.0%} of the time in ranges is in shared ones)"
     for summary, variant in ((a, "first"), (b, "second")):
         seen = len(summary.epochs) + summary.found.left_out
         if summary.found.left_out > _MOSTLY * seen:
-            yield f"of the {variant}, {summary.found.left_out} of {seen} {summary.found.unit}s are left out"
+            yield f"{summary.found.left_out} of {seen} {summary.found.unit}s of the {variant} are left out"
 
 
 def describe_unexplained(terms: dict[str, float], residual_s: float, total_s: float) -> str | None:
-    """Return that most of a difference has no explanation, None where most of it has.
+    """Return a note if most of a difference has no explanation, else None.
 
     Args:
         terms: seconds of the difference by the name of its terms
@@ -53,7 +55,7 @@ def describe_unexplained(terms: dict[str, float], residual_s: float, total_s: fl
     if abs(residual_s) > _MOSTLY * abs(total_s):
         return f"most of the difference cannot be explained: {residual_s:+.6f} of {total_s:+.6f} s are kernels of no phase"
     if abs(unknown_s + residual_s) > _MOSTLY * abs(total_s):
-        return f"most of the difference is host time of which the traces do not show what it is: {unknown_s:+.6f} s"
+        return f"most of the difference is host time that the traces do not explain: {unknown_s:+.6f} s"
     return None
 
 

@@ -350,7 +350,7 @@ def list_gpu_processes(trace: Trace, loop: Loop) -> list[Process]:
 
 
 def warn_of_others(processes: list[Process]) -> list[str]:
-    """Return a warning where other processes than the summarised one used a GPU."""
+    """Return a warning if other processes than the summarised one used a GPU."""
     others = [process for process in processes if not process.summarized and process.gpu_busy_s]
     if not others:
         return []
@@ -358,5 +358,5 @@ def warn_of_others(processes: list[Process]) -> list[str]:
     numbers = ", ".join(str(process.process) for process in others)
     return [
         f"{len(others) + 1} processes used a GPU: this is process {mine.process}, with {mine.gpu_share:.0%} of the GPU time; "
-        f"the rest is of process {numbers} (option --process)"
+        f"process {numbers} used the rest (option --process)"
     ]

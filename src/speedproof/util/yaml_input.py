@@ -42,7 +42,7 @@ def read_yaml(path: Path) -> Any:
     try:
         values = deepcopy(_parse(text))
     except RecursionError:
-        raise ConfigError(f"{path}: lists or mappings in each other, too deep to read; write it flatter") from None
+        raise ConfigError(f"{path}: lists or mappings nested too deep; flatten them") from None
     except yaml.MarkedYAMLError as error:
         raise ConfigError(f"{path}: not YAML ({_place_of(error.problem_mark)}{error.problem or error.context})") from None
     except (yaml.YAMLError, ValueError, OverflowError, TypeError) as error:
@@ -85,7 +85,7 @@ def check_plain(values: Any, origin: str) -> None:
 
 def _find_problem(value: Any, depth: int) -> str | None:
     if depth > DEEPEST:
-        return "lists or mappings in each other, too deep to read; write it flatter"
+        return "lists or mappings nested too deep; flatten them"
     if isinstance(value, str):
         if len(value) > LONGEST:
             return f"a text of {len(value)} characters; {LONGEST} are allowed"
@@ -93,7 +93,7 @@ def _find_problem(value: Any, depth: int) -> str | None:
     if isinstance(value, float) and not math.isfinite(value):
         return f"must be a finite number (given: {value})"
     if isinstance(value, int | float) and abs(value) > LARGEST_NUMBER:
-        return "a number larger than any key takes"
+        return "a number larger than any key accepts"
     if value is None or isinstance(value, bool | int | float | dict | list | tuple):
         return None
     return f"must be a text, number, list or mapping, not {type(value).__name__}"
@@ -111,7 +111,7 @@ def _read_text(path: Path) -> str:
             raise ConfigError(f"{path}: {'is not a file' if path.exists() else 'no such file'}; name a file of YAML")
         size = path.stat().st_size
         if size > LARGEST_BYTES:
-            raise ConfigError(f"{path}: {size / 1024:,.0f} KiB, far more than a configuration; name a file of YAML")
+            raise ConfigError(f"{path}: {size / 1024:,.0f} KiB, too large for a configuration; name a file of YAML")
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not readable as text; save it as UTF-8") from None
