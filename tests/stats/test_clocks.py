@@ -190,9 +190,8 @@ def test_a_long_start_up_of_the_other_does_not_hide_what_is_not_seen():
     assert found.values == pytest.approx({"outside_s": 0.9, "gain_s": 0.9}, rel=0.01)
     rounded = found.model_copy(update={"values": {"outside_s": 0.9, "gain_s": 0.9}})
     assert describe_objection(rounded, {"b": "B"}).replace("\N{NO-BREAK SPACE}", " ") == (
-        "the epochs of B were not observed, because its reports arrive together, and what they save by its reports, 0.900 s, "
-        "may lie in the 0.900 s that its process takes besides; print with flush, or compare whole processes "
-        "(--metric process_s)"
+        "the epochs of B were not observed, because its reports arrive together; the 0.900 s that they save by its reports may "
+        "be spent in the 0.900 s outside them; print with flush, or compare whole processes (--metric process_s)"
     )
     (turned,) = examine(quick | UNSEEN, slow)
     assert (turned.variant, turned.blocks) == ("a", True)
