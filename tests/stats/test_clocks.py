@@ -122,7 +122,7 @@ def test_a_program_that_reports_half_of_its_time_is_objected_to():
     assert found.values == pytest.approx(
         {"reported": 2.0, "observed": 1.0, "unreported_s": 0.1, "unreported_by_other_s": 0.0}, rel=0.004, abs=1e-12
     )
-    sentence = "B reports 2.00× but our clock saw 1.00×: 0.100 s of each of its epochs lie outside the times it reports"
+    sentence = "B reports 2.00× but our clock saw 1.00×: 0.100 s of each of its epochs is outside the times it reports"
     assert describe_objection(found, {"b": "B"}).replace("\N{NO-BREAK SPACE}", " ").startswith(sentence)
     (turned,) = examine(said(0.1, 0.5), said(0.2, 1.0))
     assert (turned.kind, turned.variant) == ("clocks", "a")
