@@ -150,7 +150,7 @@ def test_marks_of_absurd_depth_or_size_are_no_verdict(place, mark):
     (place / "b.sh").write_text('cp marks.txt "$SPEEDPROOF_RUN/marks.jsonl"\n')
     result = CliRunner().invoke(app, ["prove", "sh b.sh", "sh b.sh", "--out", "out", "--rounds", "4"])
     assert getattr(result.exception, "exit_code", None) == 3
-    assert "marks.jsonl, line 1: no mark" in str(result.exception)
+    assert "marks.jsonl, line 1: not a mark" in str(result.exception)
 
 
 class Clock:

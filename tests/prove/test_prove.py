@@ -430,7 +430,7 @@ def test_another_number_of_rounds_is_measured_anew_and_that_is_said(place, measu
     shutil.rmtree(place / "out/results/experiments")
     assert settings() == before and "which this one replaces" not in first.stderr + again.stderr
     fewer = CliRunner().invoke(app, ["prove", *COMMANDS, *READ, "--out", "out", "--rounds", "4"])
-    assert "out holds a proof of another number of rounds, which this one replaces; all rounds run again" in " ".join(
+    assert "out holds a proof with another number of rounds; this one replaces it. All rounds run again" in " ".join(
         fewer.stderr.split()
     )
     assert settings() != before

@@ -46,9 +46,9 @@ def test_the_name_of_a_loss_is_found_in_what_names_the_quality(pattern, is_colum
 
 
 def test_a_loss_without_a_direction_is_refused_with_the_remedy():
-    with pytest.raises(ConfigError, match=r"quality: 'loss' reads as if lower were better; say so \(better lower\)"):
+    with pytest.raises(ConfigError, match=r"quality: 'loss' sounds as if lower is better; add better lower"):
         ask(quality=r"loss (\S+)")
-    with pytest.raises(ConfigError, match="quality: 'mse' reads"):
+    with pytest.raises(ConfigError, match="quality: 'mse' sounds"):
         ask(epoch_s="took", file="log.csv", quality="val_mse")
 
 
@@ -104,7 +104,7 @@ def follow_rounds(place, quality, judges_quality=True):
 def test_a_program_whose_quality_no_seed_changes_is_named_after_two_rounds(place):
     said = follow_rounds(place, lambda variant, number: 0.9 if variant == "a" else 0.9 + number / 1000)
     assert [text[:12] for text in said] == ["round 1 of 4", "round 2 of 4", "quality: A h", "round 3 of 4", "round 4 of 4"]
-    assert said[2] == ("quality: A has 0.9 with 2 seeds; if it ignores SPEEDPROOF_SEED, --margin cannot be judged")
+    assert said[2] == ("quality: A has the same 0.9 with 2 seeds; if it ignores SPEEDPROOF_SEED, --margin cannot be judged")
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_a_busy_machine_is_waited_for(machine):
     said = " ".join(stream.getvalue().replace("\u00a0", " ").split())
     # By hand: looks of 0.2, 1 and 1 s found other programs.
     assert said == (
-        "speedproof: waiting for a quiet machine: other programs take 1 of 2 cores "
+        "speedproof: waiting for a quiet machine: other programs use 1 of 2 cores "
         "speedproof: the machine is quiet after 2.20 s of waiting; continuing"
     )
 
@@ -99,10 +99,10 @@ def test_when_the_time_is_up_that_is_said_and_it_goes_on(machine):
     asked, stream = waiting(machine, 0.1)  # 6 s: one look of 0.2 s and six of a second
     asked.wait()
     assert machine[2]["at_s"] == pytest.approx(6.2)
-    company = "other programs take 1.5 of 2 cores"
+    company = "other programs use 1.5 of 2 cores"
     assert " ".join(stream.getvalue().split()) == (
         f"speedproof: waiting for a quiet machine: {company} "
-        f"speedproof: the machine is still busy after 0.100 min: {company}; goes on"
+        f"speedproof: the machine is still busy after 0.100 min: {company}; measuring anyway"
     )
     asked.wait()  # the minutes are for all rounds together
     assert machine[2]["at_s"] == pytest.approx(6.2)
@@ -121,7 +121,7 @@ def test_a_wait_is_one_line_a_minute_off_a_terminal(machine):
     QuietWait(10, "cpu", 1, status, look_and_print).wait()
     # Each look prints what it has to: at the start, after 60 s, after 120 s, at the end after 150.2 s.
     lines = [" ".join(line.split()) for line in stream.getvalue().split("speedproof: ")[1:]]
-    waits = "waiting for a quiet machine: other programs take 1 of 2 cores"
+    waits = "waiting for a quiet machine: other programs use 1 of 2 cores"
     assert lines == [waits, f"{waits}, 60 s", f"{waits}, 120 s", "the machine is quiet after 2.50 min of waiting; continuing"]
 
 
@@ -217,7 +217,7 @@ def test_noise_that_exceeds_the_effect_is_what_the_verdict_begins_with(place):
 def test_what_the_machine_did_follows_a_verdict_that_is_shown(place):
     said = verdict_with(place, 0.5, [BUSY])
     assert said.startswith("Faster: sh b.sh is 2.00× as fast as sh a.sh on this machine, by the whole process (95 % interval ")
-    assert said.endswith("6 pairs of runs). Other programs took 0.8 of 2 cores during the runs.")
+    assert said.endswith("6 pairs of runs). Other programs used 0.8 of 2 cores during the runs.")
 
 
 @pytest.mark.parametrize(

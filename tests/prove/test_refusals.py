@@ -33,8 +33,8 @@ JUDGED = {"quality_command": "cat {run}/out/x", "artifacts": ["out/x"], "workdir
         ),
         (
             JUDGED,
-            "--artifact: with --workdir here all runs share this folder; have each command write below {run}, which is a fresh "
-            "folder in each run, for example 'python a.py --out {run}/out'",
+            "--artifact: with --workdir here all runs share this folder; have each command write below {run}, a fresh "
+            "folder for each run, for example 'python a.py --out {run}/out'",
         ),
     ],
 )

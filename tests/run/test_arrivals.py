@@ -216,7 +216,7 @@ def test_rows_that_a_run_appends_to_an_earlier_ones_are_its_own(tmp_path):
     with watching_file(place, "log.csv") as watch:  # written anew, and as it was: all is this run's
         (place / "log.csv").write_text((place / "log.csv").read_text())
     assert watch.count_earlier(watch.find_written()) == 0
-    with watching_file(place, "log.csv") as watch, pytest.raises(RecordError, match="as an earlier run left it"):
+    with watching_file(place, "log.csv") as watch, pytest.raises(RecordError, match="is unchanged from an earlier run"):
         watch.find_written()
 
 

@@ -52,7 +52,7 @@ def test_an_experiment_that_is_stopped_ends_its_command_and_leaves_the_runs_reco
 
     stopper = threading.Thread(target=stop_when_begun)
     stopper.start()
-    with pytest.raises(TrainingError, match="stopped by SIGTERM; run again to go on: whole runs are kept"):
+    with pytest.raises(TrainingError, match="stopped by SIGTERM; run again to resume: completed runs are kept"):
         run_commands(tmp_path, f"sh {script}")
     stopper.join()
     run = read_run(tmp_path / "experiment-1/runs/01-one-timed")

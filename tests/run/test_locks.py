@@ -68,7 +68,7 @@ def test_a_second_experiment_on_the_processor_is_refused(folder):
 
 def test_an_interrupted_experiment_is_not_closed_while_it_goes_on(tmp_path):
     (tmp_path / "config.json").write_text((ROOT / "config.yaml").read_text())
-    with holding_folder(tmp_path / "experiments/experiment-1"), pytest.raises(BusyError, match="is being filled"):
+    with holding_folder(tmp_path / "experiments/experiment-1"), pytest.raises(BusyError, match="is in use by"):
         app(["results", "close", f"--experiment={tmp_path / 'experiments/experiment-1'}"], standalone_mode=False)
 
 

@@ -52,7 +52,7 @@ def test_work_may_be_told_before_the_first_epoch(tmp_path):
     )
     found = read_marks(path)
     assert (found.flop, found.parameters, len(found.epochs)) == (1.5e13, 4808917, 1)
-    with pytest.raises(RecordError, match=r"line 1: 0\.5 is no number of parameters; correct what the program marks$"):
+    with pytest.raises(RecordError, match=r"line 1: 0\.5 is not a number of parameters; correct what the program marks$"):
         read_marks(written(tmp_path, at(1.0, "parameters", value=0.5)))
 
 
@@ -80,11 +80,11 @@ def test_without_a_file_there_are_none(tmp_path):
         ([at(1, "epoch-ends")], "line 1: epoch-ends, while none has begun"),
         ([at(1, "quality", value=0.1)], "line 1: quality before the first epoch"),
         ([at(5, "epoch-begins"), at(4, "epoch-ends")], "line 2: earlier than the mark before it"),
-        ([at(1, "epoch-begins"), at(2, "quality")], "line 2: no mark"),
-        ([at(1, "epoch-begins"), at(2, "quality", value=float("nan"))], "line 2: no mark"),
-        ([at(1, "epoch-begins"), at(2, "samples", value=12.5)], "line 2: 12.5 is no number of samples"),
-        ([at(1, "epoch")], "line 1: no mark"),
-        ([7], "line 1: no mark"),
+        ([at(1, "epoch-begins"), at(2, "quality")], "line 2: not a mark"),
+        ([at(1, "epoch-begins"), at(2, "quality", value=float("nan"))], "line 2: not a mark"),
+        ([at(1, "epoch-begins"), at(2, "samples", value=12.5)], "line 2: 12.5 is not a number of samples"),
+        ([at(1, "epoch")], "line 1: not a mark"),
+        ([7], "line 1: not a mark"),
     ],
 )
 def test_marks_that_cannot_be_are_refused_with_their_line(tmp_path, lines, said):

@@ -74,9 +74,9 @@ def test_commas_that_separate_thousands_are_read(text, pattern, value):
 @pytest.mark.parametrize(
     ("text", "pattern", "said"),
     [
-        ("1,234.5 tok/s", r"([\d.]+) tok/s", "rate: '234.5' is a part of 1,234.5; have the pattern's group match all of it"),
-        ("tok/s: 1,234.5", r"tok/s: ([\d.]+)", "rate: '1' is a part of 1,234.5"),
-        ("1,234 tok/s", r"(\d+) tok/s", "rate: '234' is a part of 1,234"),
+        ("1,234.5 tok/s", r"([\d.]+) tok/s", "rate: '234.5' is only part of 1,234.5; have the pattern's group match all of it"),
+        ("tok/s: 1,234.5", r"tok/s: ([\d.]+)", "rate: '1' is only part of 1,234.5"),
+        ("1,234 tok/s", r"(\d+) tok/s", "rate: '234' is only part of 1,234"),
         ("1,234 tok/s", r"(\S+) tok/s", "rate: the comma of 1,234 may separate thousands or decimals; print no comma"),
     ],
 )
@@ -106,12 +106,12 @@ def test_a_unit_that_is_named_overrides_the_printed_one():
         ("step 1 | 5113tok/s", r"\| (\S+)", "5113tok/s is a rate, not a time"),
         ("step 1 | 5.1k tok/s", r"\| ([\d.]+)", "5.1k tok/s is a rate, not a time"),
         ("10.2 samples per second", r"(\S+) samples", "10.2 samples per second is a rate, not a time"),
-        ("took 1 min 20 s", r"took (\S+) min", "'1 min 20 s' is a time of several parts"),
-        ("took 1h20min", r"took (\d+)", "'1h20min' is a time of several parts"),
-        ("took 1 day, 0:00:01", r"took (\S+)", "'1 day, 0:00:01' is a time of several parts"),
-        ("took 1:30", r"took (\S+)", "'1:30' is no number"),
-        ("took 3,5 s", r"took (\S+)", "'3,5' is no number"),
-        ("took 5%", r"took (\S+)", "'5%' is no number"),
+        ("took 1 min 20 s", r"took (\S+) min", "'1 min 20 s' is a time with several units"),
+        ("took 1h20min", r"took (\d+)", "'1h20min' is a time with several units"),
+        ("took 1 day, 0:00:01", r"took (\S+)", "'1 day, 0:00:01' is a time with several units"),
+        ("took 1:30", r"took (\S+)", "'1:30' is not a number"),
+        ("took 3,5 s", r"took (\S+)", "'3,5' is not a number"),
+        ("took 5%", r"took (\S+)", "'5%' is not a number"),
         ("took inf", r"took (\S+)", "'inf' is not finite"),
     ],
 )
@@ -259,7 +259,7 @@ def test_honest_epochs_are_believed(texts, unit, process_s, ranks):
 
 @pytest.mark.parametrize(("text", "after"), [("0.11", " s"), ("12", "ms"), ("0.4", " sec, loss 3")])
 def test_a_time_is_no_rate(text, after):
-    with pytest.raises(RecordError, match="is a time; read it by --epoch-s"):
+    with pytest.raises(RecordError, match="is a time; read it with --epoch-s"):
         read_rate(text, after)
 
 

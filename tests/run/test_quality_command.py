@@ -36,7 +36,7 @@ def test_the_last_number_is_the_quality(output, pattern, expected):
         ("1_000\n", None, "no line that it printed is a number"),
         ("nan\n", None, "printed nan, which is not finite"),
         ("0.9\n", r"acc: (\S+)", "nothing that it printed matches 'acc: "),
-        ("acc: good\n", r"acc: (\S+)", "'good' is no number"),
+        ("acc: good\n", r"acc: (\S+)", "'good' is not a number"),
         ("acc: inf\n", r"acc: (\S+)", "'inf' is not finite"),
     ],
 )
@@ -121,13 +121,13 @@ def test_the_command_sees_the_seed_and_no_folder_of_marks(tmp_path):
         (EPOCHS, "echo sorry >&2; exit 3\n", {}, "quality command: exit status 3: sorry"),
         (EPOCHS, "sleep 60\n", {"limit_s": 1}, "quality command: did not end within 1 s, and was killed"),
         (EPOCHS, "echo 1\n", {"artifacts": ["*.pt"]}, "artifact: it left no *.pt"),
-        (EPOCHS, "echo 1\n", {"files": {"evaluate.sh": "0" * 64}}, "evaluate.sh is not the file that was planned"),
+        (EPOCHS, "echo 1\n", {"files": {"evaluate.sh": "0" * 64}}, "evaluate.sh changed after it was pinned"),
         (f"{EPOCHS}echo 'echo 1' > ../tree/evaluate.sh", "echo 0\n", {}, None),
     ],
 )
 def test_a_run_whose_quality_is_not_known_fails_with_one_line(tmp_path, script, evaluate, evaluation, said):
     if said is None:  # the program finds the folder that copies are made of
-        script, said = script.replace("../tree", str(tmp_path / "tree")), "evaluate.sh is not the file that was planned"
+        script, said = script.replace("../tree", str(tmp_path / "tree")), "evaluate.sh changed after it was pinned"
     with pytest.raises(TrainingError) as error:
         judge_once(tmp_path, script, evaluate, **evaluation)
     run = read_run(tmp_path / RUN)

@@ -70,7 +70,7 @@ def test_a_volume_that_is_not_what_was_prepared_is_refused(tmp_path, dataset_fil
         volume.write_bytes(b"other")
     else:
         volume.unlink()
-    refused = pytest.raises(DataError, match=rf"labelsTr/one\.nii\.gz: {change} since .*dataset\.json was made; put it back")
+    refused = pytest.raises(DataError, match=rf"labelsTr/one\.nii\.gz: {change} since .*dataset\.json was made; restore it")
     with refused as caught, take_place(str(tmp_path) if scratch else None, dataset_file, {}):
         pass
     assert "\n" not in str(caught.value)
@@ -137,4 +137,4 @@ def test_an_experiment_that_is_stopped_between_two_runs_leaves_nothing_either(tm
     _, said = process.communicate(timeout=60)
     assert list(scratch.iterdir()) == []
     assert process.returncode == TrainingError.exit_code
-    assert "stopped by SIGTERM; run again to go on" in said.splitlines()[-1]
+    assert "stopped by SIGTERM; run again to resume" in said.splitlines()[-1]

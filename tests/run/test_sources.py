@@ -82,12 +82,12 @@ def test_however_output_is_cut_its_lines_are_the_same(chunks):
     ("said", "patterns", "why"),
     [
         (["nothing"], {"epoch_s": r"is: (\S+)"}, "no printed line matches"),
-        (["is: soon"], {"epoch_s": r"is: (\S+)"}, "'soon' is no number"),
+        (["is: soon"], {"epoch_s": r"is: (\S+)"}, "'soon' is not a number"),
         (["is: nan"], {"epoch_s": r"is: (\S+)"}, "is not finite"),
         (["is: -1"], {"epoch_s": r"is: (\S+)"}, "an epoch of -1 s"),
         (["is: 0.01", "is: 0.00"], {"epoch_s": r"is: (\S+)"}, "an epoch of 0 s; have the program write more digits"),
         (["is: 1e308"], {"epoch_s": r"is: (\S+)"}, "an epoch of 1e+308 s"),
-        (["is: 1_5"], {"epoch_s": r"is: (\S+)"}, "'1_5' is no number"),
+        (["is: 1_5"], {"epoch_s": r"is: (\S+)"}, "'1_5' is not a number"),
         (["is: 1"], {"epoch_s": r"is: (\S+)", "quality": r"acc (\S+)"}, "quality: no printed line matches"),
         (["epoch 1"], {"epoch": "epoch"}, "1 of the printed lines match"),
     ],
@@ -143,15 +143,15 @@ def test_epochs_of_mlperfs_log(tmp_path):
         (None, {}, "left no log.csv"),
         ("a,b\n1,2\n", {"epoch_s": "seconds"}, "no value in 'seconds'; it has a, b"),
         ("{", {}, "is neither CSV nor JSON"),
-        ("a\nx\n", {"quality": "a"}, "'x' is no number"),
-        ("a,s\n1,12.5\n", {"epoch_s": "a", "samples": "s"}, "samples: 12.5 is no number of samples"),
-        ("a,s\n1,-3\n", {"epoch_s": "a", "samples": "s"}, "samples: -3 is no number of samples"),
-        ("[" * 100_000, {}, "lists in lists"),
-        (':::MLLOG {"key": "epoch_start"}\n', {}, "is no line of MLPerf's log"),
-        (':::MLLOG {"key": "epoch_start", "time_ms": "soon"}\n', {}, "is no line of MLPerf's log"),
-        (':::MLLOG {"key": "epoch_start", "time_ms": 1e999}\n', {}, "is no line of MLPerf's log"),
-        (":::MLLOG [1]\n", {}, "is no line of MLPerf's log"),
-        (":::MLLOG 7\n", {}, "is no line of MLPerf's log"),
+        ("a\nx\n", {"quality": "a"}, "'x' is not a number"),
+        ("a,s\n1,12.5\n", {"epoch_s": "a", "samples": "s"}, "samples: 12.5 is not a number of samples"),
+        ("a,s\n1,-3\n", {"epoch_s": "a", "samples": "s"}, "samples: -3 is not a number of samples"),
+        ("[" * 100_000, {}, "nested too deeply"),
+        (':::MLLOG {"key": "epoch_start"}\n', {}, "is not a line of an MLPerf log"),
+        (':::MLLOG {"key": "epoch_start", "time_ms": "soon"}\n', {}, "is not a line of an MLPerf log"),
+        (':::MLLOG {"key": "epoch_start", "time_ms": 1e999}\n', {}, "is not a line of an MLPerf log"),
+        (":::MLLOG [1]\n", {}, "is not a line of an MLPerf log"),
+        (":::MLLOG 7\n", {}, "is not a line of an MLPerf log"),
     ],
 )
 def test_a_file_that_gives_nothing_is_an_error(tmp_path, text, reading, why):
@@ -229,7 +229,9 @@ def test_tensorboards_scalars_are_epochs_and_qualities(tmp_path):
 def test_without_tensorboard_its_files_are_refused_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr("speedproof.run.read_files._PACKAGE", "no_such_package")
     (tmp_path / "events.out.tfevents.1").write_bytes(b"")
-    with pytest.raises(RecordError, match=r"takes TensorBoard; name a CSV file, or, in .+ -m pip install '\.\[tensorboard\]'"):
+    with pytest.raises(
+        RecordError, match=r"requires TensorBoard; name a CSV file, or, in .+ -m pip install '\.\[tensorboard\]'"
+    ):
         read_file(tmp_path, Reading(source="file", file="*.tfevents.*", epoch_s="lr"))
 
 

@@ -122,7 +122,7 @@ def test_a_program_that_reports_half_of_its_time_is_objected_to():
     assert found.values == pytest.approx(
         {"reported": 2.0, "observed": 1.0, "unreported_s": 0.1, "unreported_by_other_s": 0.0}, rel=0.004, abs=1e-12
     )
-    sentence = "B reports 2.00× but our clock saw 1.00×: 0.100 s of each of its epochs lie outside the times it reports"
+    sentence = "B reports 2.00× but our clock saw 1.00×: 0.100 s of each of its epochs is outside the times it reports"
     assert describe_objection(found, {"b": "B"}).replace("\N{NO-BREAK SPACE}", " ").startswith(sentence)
     (turned,) = examine(said(0.1, 0.5), said(0.2, 1.0))
     assert (turned.kind, turned.variant) == ("clocks", "a")
@@ -190,9 +190,8 @@ def test_a_long_start_up_of_the_other_does_not_hide_what_is_not_seen():
     assert found.values == pytest.approx({"outside_s": 0.9, "gain_s": 0.9}, rel=0.01)
     rounded = found.model_copy(update={"values": {"outside_s": 0.9, "gain_s": 0.9}})
     assert describe_objection(rounded, {"b": "B"}).replace("\N{NO-BREAK SPACE}", " ") == (
-        "the epochs of B were not observed, because its reports arrive together, and what they save by its reports, 0.900 s, "
-        "may lie in the 0.900 s that its process takes besides; print with flush, or compare whole processes "
-        "(--metric process_s)"
+        "the epochs of B were not observed, because its reports arrive together; the 0.900 s that they save by its reports may "
+        "be spent in the 0.900 s outside them; print with flush, or compare whole processes (--metric process_s)"
     )
     (turned,) = examine(quick | UNSEEN, slow)
     assert (turned.variant, turned.blocks) == ("a", True)

@@ -127,7 +127,7 @@ def warnings_after(results, pattern, change):
 
 
 def test_a_stage_of_other_techniques_or_workload_over_experiments_is_warned_about(tmp_path):
-    merged = "and their runs are merged; keep them in separate results"
+    merged = "but their runs are merged; keep them in separate results"
     assert warnings_after(tmp_path / "a", "*-cached-timed", lambda run: run["techniques"].update(batch_size=3)) == [
         f"cached: batch_size is 4 in experiment-1 and 3 in experiment-2, {merged}"
     ]

@@ -41,7 +41,7 @@ def test_a_quality_command_that_takes_what_the_runs_save_makes_the_outcome_incon
     assert say(examined) == [("works when judged", True, said)]
     assert say(examine(runs(2.0, QUICK), runs(1.0, SLOW), metric="training_epoch_s")) == [("works when judged", True, said)]
     ((kind, _, named),) = say(examine(runs(1.0, SLOW), runs(2.0, QUICK), centre=0.5))  # so does the reference's
-    assert (kind, named[-25:]) == ("works when judged", "but a run of A saves 1.00 s"[-25:])
+    assert (kind, named[-25:]) == ("works when judged", "but A saves 1.00 s per run"[-25:])
 
 
 @pytest.mark.parametrize(

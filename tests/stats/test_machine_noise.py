@@ -91,7 +91,7 @@ def test_noise_that_exceeds_the_effect_comes_first(tmp_path):
         .replace(NARROW, " ")
         .startswith(
             "Inconclusive: runs of one variant differ by 1.0 %, more than the 0.7 % between the variants; other "
-            "programs took 0.8 of 2 cores during the runs; "
+            "programs used 0.8 of 2 cores during the runs; "
         )
     )
     assert describe_remedy(ratio.objections) == "Longer runs differ less; --wait-for-quiet 10 waits for other programs."

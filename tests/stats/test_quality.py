@@ -320,7 +320,7 @@ def test_two_machines_are_not_pooled_and_equal_seeds_on_three_are_as_many_as_the
     outcome, reason = quality.judge_quality(pool_qualities([one, other]), RULE)
     assert (outcome, reason.endswith("from fewer than 3 machines, which are not pooled")) == ("not established", True), reason
     again = quality.judge_quality(pool_qualities([one, one, one]), RULE)
-    assert again[1].endswith("of 2 seeds; a verdict on quality needs 4")
+    assert again[1].endswith("over 2 seeds; a verdict on quality needs 4")
     assert pool_qualities([one, ([(2, None)], [(2, 0.9)])]) is None
 
 

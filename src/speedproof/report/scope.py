@@ -38,7 +38,7 @@ def describe_attempt(number: int) -> list[str]:
     if number == 1:
         return []
     proof = f"{_ORDINALS[number - 1].capitalize()} proof" if number <= len(_ORDINALS) else f"Proof number {number}"
-    return [f"{proof} of these commands in this folder. Repeated proofs raise the chance of a false claim."]
+    return [f"{proof} of these commands here. Repeated proofs raise the chance of a false claim."]
 
 
 def name_place(title: str, row: SampledRow, comparison: Comparison) -> str:

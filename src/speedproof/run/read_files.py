@@ -185,7 +185,7 @@ def read_scalars(path: Path, name: str) -> list[dict[str, Any]]:
         tensors = import_module(f"{_PACKAGE}.util.tensor_util")
     except ImportError:
         raise RecordError(
-            f"{name}: reading it requires TensorBoard; name a CSV file, or {advise_install('tensorboard')}"
+            f"{name}: reading it requires TensorBoard; name a CSV file, or, {advise_install('tensorboard')}"
         ) from None
     rows = []
     try:
