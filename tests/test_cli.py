@@ -88,7 +88,7 @@ def test_json_of_an_old_name_is_json_alone():
 def test_results_without_their_option_are_refused_with_the_line_to_type(command):
     ended = CliRunner().invoke(app, [*command.split(), "a b", *NEEDED.get(command, [])], env={"COLUMNS": "200"})
     said = ended.output + str(ended.exception)
-    assert f"a b: results need an option; write `speedproof {command} --from 'a b'`" in said
+    assert f"a b: unexpected argument; write `speedproof {command} --from 'a b'`" in said
 
 
 def test_an_option_that_never_was_is_not_said_to_be_called_otherwise():
@@ -114,7 +114,10 @@ def test_an_option_calls_others_as_they_are_typed_and_a_file_calls_them_by_key()
     assert (options["control"].is_flag, options["control"].secondary_opts) == (True, [])
     assert options["passed"].help.endswith("(repeatable)") and not options["file"].help.endswith("(repeatable)")
     written = CliRunner().invoke(app, ["init", "true", "false", "--margin", "0", "--quality", "(a)", "--job", "cores=3"]).stdout
-    assert "# Timed runs of each command; with budget_min, the maximum. Default: until decided\nrounds: null\n" in written
+    assert (
+        "# Timed runs of each command; with budget_min, the maximum. Default: until decided, at most 24\nrounds: null\n"
+        in written
+    )
     assert "margin: 0.0\n" in written and "  cores: 3\n" in written
     headings = [line for line in written.splitlines() if line.startswith("# -- ")]
     assert headings == [f"# -- {one} --" for one in dict.fromkeys(options[key].rich_help_panel for key in KEYS)]

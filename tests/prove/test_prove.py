@@ -230,8 +230,8 @@ def test_an_epochs_metric_without_epochs_ends_after_the_warm_up(place, measured)
     ("words", "said"),
     [
         (["--rounds", "3"], "an even number from 4 on"),
-        (["--claim", "fast"], "write a sign and a number above 0"),
-        (["--claim", f">= {'9' * 400}"], "write a sign and a number above 0"),
+        (["--claim", "fast"], "write a comparison and a number above 0"),
+        (["--claim", f">= {'9' * 400}"], "write a comparison and a number above 0"),
         (["--file", "/abs/m.csv"], "write a name or pattern relative to where the program works"),
         (["--file", "**x"], "write a name or pattern relative to where the program works"),
         (["--quality", "acc"], "must have one (group)"),

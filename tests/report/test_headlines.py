@@ -36,11 +36,11 @@ def test_few_speedups_are_sentences_and_no_table(tmp_path):
         (
             [1, 9],
             ["phantom-full"],
-            "were chosen with seed 1 and on these data that it is judged by here; this may flatter its quality and",
+            "were tuned with the same seed 1 and on the same data as it is judged by here, so its quality and the time",
         ),
-        ([0, 1], ["phantom-few"], "were chosen with seeds 0, 1 that it is judged by here"),
-        ([9], ["phantom-full"], "were chosen on these data that it is judged by here"),
-        ([9], ["phantom-few"], "were chosen with other seeds, and on other data, than it is judged by."),
+        ([0, 1], ["phantom-few"], "were tuned with the same seeds 0, 1 as it is judged by here"),
+        ([9], ["phantom-full"], "were tuned on the same data as it is judged by here"),
+        ([9], ["phantom-few"], "were tuned with other seeds and on other data than it is judged by."),
     ],
 )
 def test_a_variant_that_is_judged_by_what_chose_its_settings_is_named(tmp_path, seeds, data, said):

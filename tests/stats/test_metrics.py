@@ -278,7 +278,7 @@ def test_an_entry_alone_puts_a_metric_into_headlines_sentences_and_options(tmp_p
         judged=True,
         in_containers=True,
     )
-    with pytest.raises(ValidationError, match="metric: 'step_s' is none of training_epoch_s, "):
+    with pytest.raises(ValidationError, match="metric: 'step_s' is not one of training_epoch_s, "):
         ProofRequest.model_validate({"commands": ["a", "b"], "metric": "step_s"})
     monkeypatch.setitem(METRICS, "step_s", of_steps)
     assert ProofRequest.model_validate({"commands": ["a", "b"], "metric": "step_s"}).metric == "step_s"

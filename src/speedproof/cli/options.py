@@ -53,7 +53,7 @@ class HelpfulCommand(TyperCommand):
         extra = super().parse_args(ctx, args)
         if extra and any("--from" in parameter.opts for parameter in self.params):
             line = f"speedproof {name_command(ctx.info_name, ctx.parent)} --from {quote(extra[0])}"
-            ctx.fail(f"{extra[0]}: results need an option; write `{line}`")
+            ctx.fail(f"{extra[0]}: unexpected argument; write `{line}`")
         if extra:
             ctx.fail(f"{extra[0]}: unexpected word; if it belongs to the previous one, quote both together")
         return extra

@@ -303,8 +303,8 @@ def describe_warm_ups(results: Results) -> Iterator[str]:
     counting = [runs[0].title for runs in variants if any(counts_warm_up(run, SPREAD_EPOCH) for run in runs)]
     if 0 < len(counting) < len(variants):
         yield (
-            f"{', '.join(counting)}: runs of one validation interval, so the warm-up epoch counts in "
-            f"{METRICS[SPREAD_EPOCH].title}; for the other variants it does not."
+            f"{', '.join(counting)}: the runs have only one validation interval, so the metric “{METRICS[SPREAD_EPOCH].title}” "
+            "includes the warm-up epoch; for the other variants it does not."
         )
 
 
@@ -315,13 +315,13 @@ def describe_tuning(results: Results) -> Iterator[str]:
         if not runs:
             continue
         seeds = sorted({run.run.seed for run in runs} & {*tuned.seeds})
-        same = [f"with seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"] if seeds else []
-        same += ["on these data"] if runs[0].run.conditions.dataset_name in tuned.data else []
+        same = [f"with the same seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"] if seeds else []
+        same += ["on the same data"] if runs[0].run.conditions.dataset_name in tuned.data else []
         yield (
-            f"{runs[0].title}: its settings were chosen {' and '.join(same)} that it is judged by here; this may flatter its "
-            "quality and the time to reach it."
+            f"{runs[0].title}: its settings were tuned {' and '.join(same)} as it is judged by here, so its quality and the "
+            "time to it may be optimistic."
             if same
-            else f"{runs[0].title}: its settings were chosen with other seeds, and on other data, than it is judged by."
+            else f"{runs[0].title}: its settings were tuned with other seeds and on other data than it is judged by."
         )
 
 

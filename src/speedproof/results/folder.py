@@ -260,7 +260,7 @@ def read_current_comparison(folder: Path) -> Comparison:
     """
     path = folder / COMPARISON_FILE
     if not folder.is_dir():
-        raise RecordError(f"{folder}: no such folder; name one of results, or a record")
+        raise RecordError(f"{folder}: no such folder; give a results folder or a record")
     comparison = read_comparison(path)
     experiments = {experiment_file(path).relative_to(folder).as_posix() for path in list_experiments(folder)}
     for name in sorted(experiments | comparison.made_of.keys()) if comparison.made_of else []:

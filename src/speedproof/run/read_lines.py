@@ -86,7 +86,7 @@ def _list_matches(lines: Iterable[Line], pattern: str, key: str) -> list[tuple[i
     compiled = re.compile(pattern)
     found = [(order, line, match) for order, line in enumerate(lines) for match in compiled.finditer(line.text)]
     if not found:
-        raise RecordError(f"{key}: no printed line matches `{pattern}`; correct the pattern, or print it in every run")
+        raise RecordError(f"{key}: no printed line matches `{pattern}`; correct the pattern, or print such a line in every run")
     return found
 
 

@@ -222,8 +222,7 @@ def _list_doubts_of_run(run: MeasuredRun, begun: Conditions) -> Iterator[str]:
 def _list_missing_runs(experiment: Experiment) -> Iterator[str]:
     if experiment.left_out:
         names = ", ".join(experiment.left_out)
-        many = f"{len(experiment.left_out)} profiled runs"
-        yield f"{experiment.experiment}: {many} are left out to keep this record small: {names}"
+        yield f"{experiment.experiment}: this record leaves out {len(experiment.left_out)} of its runs to stay small: {names}"
     if experiment.undone:
         planned = len(experiment.runs) + len(experiment.left_out) + len(experiment.undone)
         names = ", ".join(f"{name} ({end})" for name, end in experiment.undone.items())

@@ -190,10 +190,10 @@ def read_compared(folder: Path, run: Run, metric: str | None, epochs: pd.DataFra
 
 
 _UP_TO_QUALITY = "sum of train_s + validation_s up to the first epoch whose quality reaches it"
-_ONE_PROCESS = "none of a run that several processes continued"
+_ONE_PROCESS = "none if several processes continued the run"
 _SAMPLED = (
-    f"over the epochs that epoch_s counts; none where they take less than {SHORTEST_S:g} s, of which NVML's means over a "
-    f"second would tell what came before, or where more than {LONGEST_GAP_S:g} s are without a sample or lie between epochs; "
+    f"over the epochs that epoch_s counts; none if these take less than {SHORTEST_S:g} s (NVML averages over a second, so "
+    f"samples would include earlier activity), or if more than {LONGEST_GAP_S:g} s have no sample or fall between epochs; "
     f"{_ONE_PROCESS}"
 )
 

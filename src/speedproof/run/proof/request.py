@@ -38,7 +38,7 @@ def read_claim(text: str) -> Claim:
     """Read `>= 1.5`, or `<= 0.9`. Raises ValueError of anything else."""
     found = _CLAIM.fullmatch(text)
     if found is None or not 0 < float(found["value"]) <= _LARGEST_CLAIM:
-        raise ValueError(f"{text!r:.40}: write a sign and a number above 0, as in '>= 1.5'")
+        raise ValueError(f"{text!r:.40}: write a comparison and a number above 0, for example '>= 1.5'")
     value, upward = float(found["value"]), found["sign"] in (">=", ">", "≥")
     return Claim(value=value, low=value if upward else None, high=None if upward else value)
 
@@ -116,9 +116,11 @@ class ProofRequest(Model):
     epoch: Pattern | None = option(
         None, _READING_PANEL, "Regex for a line printed once per epoch; epochs are timed between these lines"
     )
-    epoch_s: Pattern | None = option(None, _READING_PANEL, "Regex whose (group) is an epoch's time; with {file}, the column")
+    epoch_s: Pattern | None = option(
+        None, _READING_PANEL, "Regex whose capture group is the epoch time; with {file}, the column's name"
+    )
     rate: Pattern | None = option(
-        None, _READING_PANEL, "Regex whose (group) is a rate, such as tokens/s; with {file}, the column"
+        None, _READING_PANEL, "Regex whose capture group is a rate, such as tokens/s; with {file}, the column's name"
     )
     epoch_range: RangeName | None = option(None, _READING_PANEL, "Name of the NVTX ranges that are epochs; * matches anything")
     file: FilePattern | None = option(
@@ -131,12 +133,14 @@ class ProofRequest(Model):
     trust_reported: str | None = option(
         None,
         _READING_PANEL,
-        "Accept reported times even if our own clock disagrees",
+        "Accept reported times even if speedproof's clock disagrees",
         metavar="REASON",
         pattern=r"^[^\r\n]{1,200}$",
     )
 
-    quality: Pattern | None = option(None, _QUALITY_PANEL, "Regex whose (group) is the quality; with {file}, the column")
+    quality: Pattern | None = option(
+        None, _QUALITY_PANEL, "Regex whose capture group is the quality; with {file}, the column's name"
+    )
     quality_command: Command | None = option(
         None,
         _QUALITY_PANEL,
@@ -156,7 +160,10 @@ class ProofRequest(Model):
     better: Better | None = option(None, _QUALITY_PANEL, "Better quality: higher or lower. Default: higher")
 
     rounds: Natural | None = option(
-        None, _ROUNDS_PANEL, "Timed runs of each command; with {budget_min}, the maximum. Default: until decided", le=1000
+        None,
+        _ROUNDS_PANEL,
+        "Timed runs of each command; with {budget_min}, the maximum. Default: until decided, at most 24",
+        le=1000,
     )
     budget_min: Minutes | None = option(
         None, _ROUNDS_PANEL, "Time limit for all rounds. Default: 30", flag="--budget", metavar="MINUTES"
@@ -175,7 +182,7 @@ class ProofRequest(Model):
     workdir: Literal["copy", "commit", "here"] = option(
         "copy",
         _ENVIRONMENT_PANEL,
-        "Start runs in a copy of this folder, of its last commit (commit), or here; {run} is a fresh folder. Default: copy",
+        "Start runs in a copy of this folder (copy) or its last commit (commit), or in the folder itself (here). Default: copy",
     )
     sources: list[str] = option(
         [], _ENVIRONMENT_PANEL, "Extra files or folders to watch for changes", flag="--source", metavar="PATH"
@@ -204,7 +211,7 @@ class ProofRequest(Model):
         le=1024,
     )
     container: ImageAddress | None = option(
-        None, _ENVIRONMENT_PANEL, "Run the commands in this .sif image, by Apptainer", metavar="IMAGE"
+        None, _ENVIRONMENT_PANEL, "Run the commands in this .sif image with Apptainer", metavar="IMAGE"
     )
 
     profiled: Natural = option(
