@@ -148,7 +148,7 @@ def test_volatile_variables_are_seen_and_do_not_decide_unless_named():
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "it does not see your TEAM_TOKEN (--pass TEAM_TOKEN lets it)"),
+        ([], "it does not see your TEAM_TOKEN (--pass TEAM_TOKEN shows it)"),
         (["--drop", "TEAM_*"], "it does not see your TEAM_TOKEN, which --drop hides"),
     ],
 )
