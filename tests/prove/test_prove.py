@@ -482,7 +482,8 @@ def test_what_a_step_says_names_files_from_where_prove_was_typed(tmp_path, monke
     monkeypatch.setattr(ProfileExecutor, "_words", lambda *_: ["sh", "-c", said])
     elsewhere = ProfileExecutor(tmp_path, check_request({"commands": COMMANDS, "profile": "slurm"}, "here"), Status(quiet=True))
     with pytest.raises(
-        SpeedproofError, match=f"see {tmp_path}/results/experiments/experiment-1/runs/04-a-timed/log.txt; what the workflow"
+        SpeedproofError,
+        match=f"see {tmp_path}/results/experiments/experiment-1/runs/04-a-timed/log.txt; output of the workflow",
     ):
         elsewhere.run(tmp_path / "config.json", lambda: None)
 
