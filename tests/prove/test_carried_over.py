@@ -46,7 +46,7 @@ def test_a_speedup_by_a_file_that_the_warm_up_left_is_inconclusive_and_names_the
     assert (status, objection["kind"], objection["blocks"]) == (2, "carried over", True)
     assert "~/.cache/mine/result" in objection["names"]  # other programs may write to /tmp meanwhile
     assert objection["values"]["first_s"] > 0.2 > objection["values"]["later_s"]
-    assert "its warm-up took 0." in found["sentence"] and ", which later runs see" in found["sentence"]
+    assert "its warm-up took 0." in found["sentence"] and "; later runs, which see that, took " in found["sentence"]
 
 
 def test_the_same_in_a_folder_that_git_ignores_and_runs_share(folder):
@@ -78,7 +78,7 @@ def test_compile_caches_of_the_warm_up_are_a_condition_of_a_process(folder):
         0,
         [("warm caches", False)],
     )
-    assert "which found compile caches as it left them (--caches cold)" in found["sentence"]
+    assert "with the compile caches that it left, took " in found["sentence"]
     assert prove("sleep 0.2", "sh compiles.sh", "--caches", "cold")[1]["ratio"] < 1.5
 
 

@@ -50,5 +50,5 @@ def test_a_proof_that_goes_on_has_the_order_that_its_plan_names(place, monkeypat
         prove_request(request, place / "out", place, Status(quiet=True), lambda line: None)
         plans.append(read_record(place / "out/results/experiments/experiment-1" / PLAN_FILE, Plan))
     assert plans[0] == plans[1] and plans[0].design == "blocks of four"
-    shown = [line for line in said if "in an order drawn for this proof (seed " in line]
+    shown = [line for line in said if "in random order (seed " in line]
     assert len(shown) == 2 and shown[0] == shown[1]

@@ -91,5 +91,5 @@ def test_a_folder_of_that_name_that_is_not_ours_alone_is_refused(tmp_path, monke
         assert stat.S_IMODE(work.parent.stat().st_mode) == 0o700 and list(work.iterdir()) == []
     private_place(Measured).mkdir(0o777)
     private_place(Measured).chmod(0o777)
-    with pytest.raises(ConfigError, match="others can write there; remove it"), private_folders(Measured, variant):
+    with pytest.raises(ConfigError, match="other users can write there; remove it"), private_folders(Measured, variant):
         pass

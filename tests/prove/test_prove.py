@@ -126,7 +126,7 @@ def test_twice_as_fast_is_recovered(place, measured):
         ({"quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 1.5"], 1, "Withheld, '>= 1.5'"),
         ({"quality_b": 0.8}, ["--claim", ">= 1.5"], 0, "Claim holds, '>= 1.5'"),
         ({"quality_b": 0.8}, [], 0, "); reported quality 0.803 against 0.902, not judged (no --margin)."),
-        ({"b": 2.0, "quality_b": 0.8}, ["--margin", "0.01"], 1, "), at a reported quality of 0.803 against 0.902."),
+        ({"b": 2.0, "quality_b": 0.8}, ["--margin", "0.01"], 1, "); reported quality 0.803 against 0.902."),
         # Programs that do not read their seed.
         (
             {"quality_b": 0.97, "seeded": False},
@@ -134,12 +134,17 @@ def test_twice_as_fast_is_recovered(place, measured):
             0,
             "and the reported quality is better, though this is not",
         ),
-        ({"seeded": False}, ["--margin", "0.01"], 2, "quality 0.900 against 0.900: every run reports 0.900; the seed"),
+        ({"seeded": False}, ["--margin", "0.01"], 2, "quality 0.900 against 0.900: every run reports 0.900; the program"),
         ({"quality_b": 0.8, "seeded": False}, ["--margin", "0.01"], 2, "Quality not established: sh a.sh 1 0.9 is 2.00×"),
         ({"a": 1.0, "b": 2.0}, ["--claim", ">= 1.5"], 1, "Claim fails, '>= 1.5'"),
         ({"b": 2.0}, [], 1, "Equivalent"),
         # As fast as is claimed, though slower, and so is the quality that is asked for: its own.
-        ({"b": 2.1, "quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 0.9"], 1, "a worse quality: reported quality 0.803"),
+        (
+            {"b": 2.1, "quality_b": 0.8},
+            ["--margin", "0.01", "--claim", ">= 0.9"],
+            1,
+            "the quality is worse: reported quality 0.803",
+        ),
         (
             {"b": 2.1, "quality_a": 0.8},
             ["--margin", "0.01", "--claim", ">= 0.9"],
@@ -147,7 +152,7 @@ def test_twice_as_fast_is_recovered(place, measured):
             "quality is no worse (0.902 against 0.803, margin 0.01).",
         ),
         ({"b": 2.1}, ["--margin", "0.01"], 0, "and the reported quality of sh a.sh 2 0.9 is no worse (0.902 against"),
-        ({"b": 2.1, "quality_a": 0.8}, ["--margin", "0.01", "--claim", "<= 0.97"], 1, "worse quality of sh a.sh 2 0.9"),
+        ({"b": 2.1, "quality_a": 0.8}, ["--margin", "0.01", "--claim", "<= 0.97"], 1, "the quality of sh a.sh 2 0.9 is worse"),
     ],
 )
 def test_each_verdict_has_its_exit_status(place, measured, truth, words, status, said):
@@ -229,13 +234,13 @@ def test_an_epochs_metric_without_epochs_ends_after_the_warm_up(place, measured)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--rounds", "3"], "an even number from 4 on"),
+        (["--rounds", "3"], "give an even number, at least 4"),
         (["--claim", "fast"], "write a comparison and a number above 0"),
         (["--claim", f">= {'9' * 400}"], "write a comparison and a number above 0"),
         (["--file", "/abs/m.csv"], "write a name or pattern relative to where the program works"),
         (["--file", "**x"], "write a name or pattern relative to where the program works"),
         (["--quality", "acc"], "must have one (group)"),
-        (["--metric", "colour"], "is none of training_epoch_s"),
+        (["--metric", "colour"], "is not one of training_epoch_s"),
         (["--epoch", "took", "--epoch-s", "(a)"], "give one of them"),
         (["--epoch-s", r"never (\S+)"], "no printed line matches"),
         ([*READ, "--unit", "s"], "the epochs add up to 6.00\u00a0s in a process of"),
@@ -248,8 +253,11 @@ def test_an_epochs_metric_without_epochs_ends_after_the_warm_up(place, measured)
         (["--job", "cores=many"], "--job cores: must be a whole number (given: 'many')"),
         (["--margin", "0.1"], "reports no quality, which --margin judges"),
         (["--out", "."], "is the working folder itself"),
-        (["--workdir", "here", "--file", "log.csv"], "it would be another run's; write and name it below {run}/"),
-        (["--workdir", "commit"], "workdir: no commit of"),
+        (
+            ["--workdir", "here", "--file", "log.csv"],
+            "all runs start in the same folder and would share the file; write and name it below {run}/",
+        ),
+        (["--workdir", "commit"], "workdir: cannot read a commit of"),
         (["--container", "none.sif"], "container.image: none.sif: No such file"),
         (["--container", "docker://python:3"], "`apptainer pull image.sif docker://python:3` makes one"),
         (["--profiler", "kineto"], "kineto has no run to record; set --profiled to 1"),
@@ -279,8 +287,8 @@ def test_a_mistake_is_one_line_and_no_verdict(place, measured, words, said):
         ("sh fails.sh", "exit status 3: it broke; its output:"),
         ("sh hangs.sh", "did not end within 1 s"),
         ("sh full.sh", "No space left on device"),
-        ("python3 asks.py", "it asks for what is typed, and nobody is there: give it that in its words or a file"),
-        ("sh 'unclosed", "cannot be split as a shell does"),
+        ("python3 asks.py", "it waits for typed input, and there is none: pass the input as arguments or in a file"),
+        ("sh 'unclosed", "cannot be split like a shell command"),
     ],
 )
 def test_a_program_that_does_not_work_is_one_line(place, measured, command, said):
@@ -298,9 +306,9 @@ def test_a_program_that_does_not_work_is_one_line(place, measured, command, said
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--claim ''", "an empty value"),
-        ("--rounds ''", "an empty value"),
-        ("--json --rounds 3", "an even number from 4 on"),
+        ("--claim ''", "empty value"),
+        ("--rounds ''", "empty value"),
+        ("--json --rounds 3", "give an even number, at least 4"),
     ],
 )
 def test_what_is_wrong_with_a_command_line_is_no_verdict(place, words, said):
@@ -331,7 +339,7 @@ def test_a_name_that_utf8_has_not_is_one_line(place, measured):
     measured()
     os.close(os.open(os.fsencode(place) + b"/caf\xe9.txt", os.O_CREAT))
     assert status_of(result := call(*READ)) == 3
-    assert "no name or word that UTF-8 has; rename or rewrite it" in str(result.exception)
+    assert "not valid UTF-8; rename or rewrite it" in str(result.exception)
 
 
 def test_ctrl_c_while_commands_are_warmed_up_is_an_interruption(place, monkeypatch):
@@ -350,7 +358,7 @@ def test_what_copies_of_a_large_folder_take_is_in_the_plan(place, measured, monk
 
     monkeypatch.setattr("speedproof.run.proof.warm_up.working_folder", slowly)
     told = " ".join(call(*READ).stderr.split())
-    found = re.search(r"and about (\S+) s of copying the folder \(--workdir here copies none\)", told)
+    found = re.search(r"and about (\S+) s to copy the folder \(--workdir here avoids this\)", told)
     assert found and float(found[1]) == pytest.approx(12 * 0.5, rel=0.1)
 
 
@@ -401,7 +409,7 @@ def test_a_proof_of_other_commands_is_not_replaced_in_silence(place, measured):
     measured()
     call(*READ)
     other = CliRunner().invoke(app, ["prove", "sh a.sh 2 0.9", "sh a.sh 3 0.9", *READ, "--out", "out", "--rounds", "6"])
-    assert "out holds a proof of other commands, which this one replaces" in other.stderr
+    assert "out holds a proof of other commands; this one replaces it" in other.stderr
 
 
 def test_a_proof_of_an_earlier_version_is_measured_anew_and_that_is_said(place, measured):
@@ -411,7 +419,7 @@ def test_a_proof_of_an_earlier_version_is_measured_anew_and_that_is_said(place, 
     (place / "out/results/experiments").rename(place / "out/results/blocks")
     measured()
     again = call(*READ, "--json")
-    assert "out holds a proof of a version before 0.3, which this one replaces" in again.stderr
+    assert "out holds a proof from a version before 0.3; this one replaces it" in again.stderr
     assert json.loads(again.stdout)["candidates"][0]["ratio"] == pytest.approx(2.0, rel=1e-4)
     assert not (place / "out/results/blocks").exists()
 
@@ -474,7 +482,8 @@ def test_what_a_step_says_names_files_from_where_prove_was_typed(tmp_path, monke
     monkeypatch.setattr(ProfileExecutor, "_words", lambda *_: ["sh", "-c", said])
     elsewhere = ProfileExecutor(tmp_path, check_request({"commands": COMMANDS, "profile": "slurm"}, "here"), Status(quiet=True))
     with pytest.raises(
-        SpeedproofError, match=f"see {tmp_path}/results/experiments/experiment-1/runs/04-a-timed/log.txt; what the workflow"
+        SpeedproofError,
+        match=f"see {tmp_path}/results/experiments/experiment-1/runs/04-a-timed/log.txt; output of the workflow",
     ):
         elsewhere.run(tmp_path / "config.json", lambda: None)
 
@@ -498,7 +507,7 @@ def test_who_asks_again_while_it_ends_is_told_and_at_last_obeyed(again, ended):
         workflow.wait = wait_or_be_interrupted
         await_end(workflow, said.append)
         assert wait() == ended
-    assert "whole runs are kept" in said[0] and len(said) == min(2, again + 1)
+    assert "completed runs are kept" in said[0] and len(said) == min(2, again + 1)
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -650,7 +659,7 @@ def test_the_page_says_and_draws_what_is_claimed_and_how_to_ask_it_again(place, 
     (drawn,) = first.forest.rows[0].bands
     assert (drawn.left > 0, drawn.left + drawn.width < 99.9) == {"from it on": (True, False), "up to it": (False, True)}[band]
     (learns,) = (fact.text for fact in first.facts if fact.name == "Quality")
-    assert f", of B: {COMMANDS[1]}: " in learns  # also where A is the faster one
+    assert f", for B: {COMMANDS[1]}: " in learns  # also where A is the faster one
     (again,) = list_commands(evidence)
     words = shlex.split(again.text)
     assert words[2:4] == COMMANDS
@@ -817,11 +826,11 @@ LEFT = ["--artifact", "left"]
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--quality-command", "cat result", *LEFT], "--quality-command: does not name {run}"),
+        (["--quality-command", "cat result", *LEFT], "--quality-command: lacks {run}"),
         (["--quality-command", "nothing-of-it {run}", *LEFT], "nothing-of-it: no such program on your PATH"),
         (["--quality-command", "sh none.sh {run}", *LEFT], "none.sh: no such file"),
         (["--quality-command", "cat {run}/x", "--quality", "acc", *LEFT], "--quality: must have one (group)"),
-        (LEFT, "--artifact: is for --quality-command; add that"),
+        (LEFT, "--artifact: requires --quality-command; add that"),
         (["--quality-command", "cat {run}/x"], "--quality-command also needs --artifact: the files that each run leaves"),
         (["--margin", "0.1"], "--margin: no quality is named; print it (--quality), or measure it (--quality-command)"),
     ],
@@ -873,7 +882,7 @@ def test_an_invented_quality_is_reported_and_a_measured_one_withholds_the_speedu
     result = CliRunner().invoke(app, asked)
     (candidate,) = json.loads(result.stdout)["candidates"]
     assert (candidate["outcome"], candidate["quality_source"]) == ("worse quality", "observed"), result.output
-    assert "but at a worse quality: quality 0.8" in candidate["sentence"]
+    assert "but the quality is worse: quality 0.8" in candidate["sentence"]
     assert (
         "quality: by 'sh judge.sh {run}' after each timed run, not counted in its time; pinned by checksum: judge.sh"
         in " ".join(result.stderr.split())

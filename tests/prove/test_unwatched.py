@@ -54,20 +54,20 @@ def test_blind_runs_see_nothing_of_speedproof_and_the_warm_up_does(place, monkey
     assert "SPEEDPROOF_RUN=" in warm_up and "SPEEDPROOF_SEED=" in warm_up
     told = [line for one in timed for line in one.splitlines() if re.search(r"SPEEDPROOF_\w+=|^PYTHONPATH|/p/", line)]
     assert [line for line in told if not line.startswith("OLDPWD")] == []
-    assert "blind, so that timed runs see nothing of speedproof" in " ".join(result.stderr.split())
+    assert "blind: timed runs do not see speedproof" in " ".join(result.stderr.split())
     (candidate,) = json.loads(result.stdout)["candidates"]
     watched = [one for one in candidate["objections"] if one["kind"].startswith("watched run")]
     assert len(watched) == 2 and all(one["values"]["low_s"] < one["values"]["high_s"] for one in watched)
-    assert "when it is watched" in (place / "p/results/report.md").read_text()
+    assert "when watched" in (place / "p/results/report.md").read_text()
 
 
 def test_what_blind_runs_cannot_have_is_refused_in_one_line(place):
     for asked, why in (
         (
             {"epoch_range": "epoch"},
-            "blind and epoch_range: ranges are recorded by a library that NVTX loads into the program; leave one of them out",
+            "blind and epoch_range: NVTX loads our library to record ranges; leave one of them out",
         ),
-        ({"quality": r"acc (\S+)", "margin": 0.1}, "blind and margin: quality is judged over seeds"),
+        ({"quality": r"acc (\S+)", "margin": 0.1}, "blind and margin: quality is judged across seeds"),
     ):
         with pytest.raises(ConfigError, match=why):
             check_request({"commands": ["a", "b"], "blind": True, **asked}, "here")

@@ -68,7 +68,7 @@ def test_runs_and_warm_ups_see_the_callers_variables_alike_and_no_secret(printin
         assert not {"SPEEDPROOF_MINE", "SPEEDPROOF_COMMIT", "NSYS_X"} & seen.keys() and "BYTES" in seen
         assert {name: value for name, value in seen.items() if not name.startswith(OURS)} == warm
     assert said(result).count("HF_TOKEN") == 1
-    assert "since they read like secrets: HF_TOKEN, HTTP_PROXY" in said(result)
+    assert "because their names look like secrets: HF_TOKEN, HTTP_PROXY" in said(result)
     assert said(result).index("HF_TOKEN") < said(result).index("plan:")
 
 
@@ -148,7 +148,7 @@ def test_volatile_variables_are_seen_and_do_not_decide_unless_named():
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "it does not see your TEAM_TOKEN (--pass TEAM_TOKEN lets it)"),
+        ([], "it does not see your TEAM_TOKEN (--pass TEAM_TOKEN shows it)"),
         (["--drop", "TEAM_*"], "it does not see your TEAM_TOKEN, which --drop hides"),
     ],
 )

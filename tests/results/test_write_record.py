@@ -89,7 +89,7 @@ def test_traces_may_be_left_out_but_no_timed_run(tmp_path):
     }
     assert gone == {(experiment.experiment, name) for experiment in kept.experiments for name in experiment.left_out}
     assert not any("cached-profiled" in name for experiment in kept.experiments for name in experiment.digests)
-    assert "1 profiled runs" in (tmp_path / "record" / "report.md").read_text()
+    assert "this record leaves out 1 of its runs" in (tmp_path / "record" / "report.md").read_text()
     assert kept.untraced == ["+ cache on the GPU"]
     write_record([tmp_path / "record"], CLAIMS, tmp_path / "smaller", ["fast"])
     assert read_results(tmp_path / "smaller").untraced == ["+ cache on the GPU", "MONAI fast script"]
