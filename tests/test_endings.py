@@ -106,7 +106,7 @@ def test_escape_codes_in_a_name_reach_no_error_line(speedproof_here):
 @pytest.mark.parametrize("words", [["--out="], ["--out", ""]])
 def test_a_value_of_nothing_is_no_folder(words, speedproof_here):
     """As of a variable that is not set: what `--out=` names would be the working folder."""
-    check_one_line(speedproof_here("schema", *words), 2, "--out: an empty value")
+    check_one_line(speedproof_here("schema", *words), 2, "--out: empty value")
 
 
 def test_a_word_of_thousands_of_characters_is_not_said_back_whole(speedproof_here):

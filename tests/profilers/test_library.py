@@ -50,7 +50,7 @@ def test_a_folder_that_others_can_write_is_not_used(tmp_path, monkeypatch):
 
 
 def test_without_a_compiler_the_source_is_unavailable(tmp_path):
-    with pytest.raises(ConfigError, match=r"source `ranges` is unavailable: no C compiler \(cc\) is here"):
+    with pytest.raises(ConfigError, match=r"source `ranges` is unavailable: no C compiler \(cc\) found"):
         build_library({"PATH": str(tmp_path)})
 
 

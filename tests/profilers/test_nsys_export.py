@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from speedproof.profilers import nsys_sqlite as export_file
 from speedproof.profilers.nsys_export import convert_export
 from speedproof.profilers.python_stacks import read_innermost
-from speedproof.profilers.ranges import require_ranges
+from speedproof.profilers.required_ranges import require_ranges
 from speedproof.results.trace_tables import TABLES, TRACE_FILE, read_table, read_trace_info
 from speedproof.util.errors import ProfilingError, RecordError
 from tests.profilers.exports import MAIN, make_export, strings, thread

@@ -13,7 +13,7 @@ from speedproof.config.profiling import Profiling
 from speedproof.marks import CAPTURE_RANGE, CAPTURE_VARIABLE
 from speedproof.profilers.nsys import Capabilities, profile_command
 from speedproof.profilers.nsys_switches import capture_variables, list_switches, refused
-from speedproof.profilers.ranges import require_closed
+from speedproof.profilers.required_ranges import require_closed
 from speedproof.results.trace_tables import read_table
 from speedproof.run.nsys_runs import REPORT_FILE, convert_reports, traced_command
 from speedproof.util.errors import ProfilingError

@@ -234,7 +234,7 @@ def test_an_epochs_metric_without_epochs_ends_after_the_warm_up(place, measured)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--rounds", "3"], "give an even number, at least 4"),
+        (["--rounds", "3"], "must be even and at least 4"),
         (["--claim", "fast"], "write a comparison and a number above 0"),
         (["--claim", f">= {'9' * 400}"], "write a comparison and a number above 0"),
         (["--file", "/abs/m.csv"], "write a name or pattern relative to where the program works"),
@@ -251,7 +251,7 @@ def test_an_epochs_metric_without_epochs_ends_after_the_warm_up(place, measured)
         (["--wait-for-quiet", "-1"], "prove: --wait-for-quiet: must be above 0 (given: -1.0)"),
         (["--budget", "0", "--pass", "a b"], "--budget: must be above 0 (given: 0.0); --pass: must match"),
         (["--job", "cores=many"], "--job cores: must be a whole number (given: 'many')"),
-        (["--margin", "0.1"], "reports no quality, which --margin judges"),
+        (["--margin", "0.1"], "reports no quality, but --margin needs one"),
         (["--out", "."], "is the working folder itself"),
         (
             ["--workdir", "here", "--file", "log.csv"],
@@ -308,7 +308,7 @@ def test_a_program_that_does_not_work_is_one_line(place, measured, command, said
     [
         ("--claim ''", "empty value"),
         ("--rounds ''", "empty value"),
-        ("--json --rounds 3", "give an even number, at least 4"),
+        ("--json --rounds 3", "must be even and at least 4"),
     ],
 )
 def test_what_is_wrong_with_a_command_line_is_no_verdict(place, words, said):

@@ -36,17 +36,17 @@ def test_few_speedups_are_sentences_and_no_table(tmp_path):
         (
             [1, 9],
             ["phantom-full"],
-            "were tuned with the same seed 1 and on the same data as it is judged by here, so its quality and the time",
+            "was tuned with the seed 1 and on the same data that judge it here, so its quality and the time",
         ),
-        ([0, 1], ["phantom-few"], "were tuned with the same seeds 0, 1 as it is judged by here"),
-        ([9], ["phantom-full"], "were tuned on the same data as it is judged by here"),
-        ([9], ["phantom-few"], "were tuned with other seeds and on other data than it is judged by."),
+        ([0, 1], ["phantom-few"], "was tuned with the seeds 0, 1 that judge it here"),
+        ([9], ["phantom-full"], "was tuned on the same data that judge it here"),
+        ([9], ["phantom-few"], "was tuned with other seeds and on other data than those that judge it here."),
     ],
 )
 def test_a_variant_that_is_judged_by_what_chose_its_settings_is_named(tmp_path, seeds, data, said):
     tuned = {"fast": {"seeds": seeds, "data": data}, "not_measured": {"seeds": [0]}}
     example = Example(modes=("timed",), synthetic=True, quality=rule_with(tuned_on=tuned))
-    assert write_and_read(make_results(tmp_path / "results", example)).count(f"its settings {said}") == 1
+    assert write_and_read(make_results(tmp_path / "results", example)).count(said) == 1
 
 
 def test_many_speedups_are_a_table_with_a_row_for_each_pair(tmp_path):

@@ -19,8 +19,8 @@ def test_a_paragraph_is_one_line_with_its_numbers_and_plurals():
     said = RESULTS["ablation"]("Dice", 20)
     assert "\n" not in said and "  " not in said
     assert said.startswith("A stage's time and gain are") and "its Dice is the median of the runs' best." in said
-    assert said.endswith("Even if no stage made a difference, 1 of the 20 intervals would be expected to exclude 1 by chance.")
-    assert "0.05 of the 1 interval would" in RESULTS["ablation"]("Dice", 1)
+    assert said.endswith("each interval would exclude 1 with a chance of 5 %: 1 expected of 20 intervals.")
+    assert "5 %: 0.05 expected of 1 interval." in RESULTS["ablation"]("Dice", 1)
 
 
 def test_a_rule_of_quality_is_told_in_its_direction():

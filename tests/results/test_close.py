@@ -141,10 +141,10 @@ def plan_another_round(experiment):
     ("change", "said"),
     [
         (finish, "experiment.json: exists"),
-        (remove_all, "no run is whole"),
-        (remove_fast, "no two variants that are compared have a whole run in the same round"),
+        (remove_all, "no run is complete"),
+        (remove_fast, "no two compared variants have a complete run in the same round"),
         (move_a_run_to_another_gpu, "ran under another GPU than"),
-        (plan_another_round, "plan.json: not what the configuration plans"),
+        (plan_another_round, "plan.json: does not match the configuration"),
     ],
 )
 def test_what_cannot_be_closed_is_refused_in_one_line(tmp_path, change, said):

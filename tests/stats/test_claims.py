@@ -322,7 +322,7 @@ def test_other_epochs_of_either_variant_and_a_warm_up_that_counts_in_one_alone_a
     file = speedup_to(shipped, None, "epoch_s")
     conditions = judge_claim(file.claims[-1], file, read_results(vouch_again(results))).conditions
     assert "2 epochs of baseline instead of 6" in conditions
-    assert "the first epoch, which warms up, counts in baseline alone" in conditions
+    assert "the first (warm-up) epoch is included for baseline only" in conditions
 
 
 def test_a_dice_that_a_continued_run_reached_has_no_time_but_was_reached(tmp_path, shipped):

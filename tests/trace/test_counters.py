@@ -119,7 +119,7 @@ def test_what_was_sampled_is_said_in_words_and_beside_the_names(tmp_path):
     summary = analyze_trace(trace.write(tmp_path))
     assert list(describe_counters(summary)) == [
         "GPU 0, sampled 20\u202f000 times per second: SMs active 50.0 %, tensor cores active 25.0 %.",
-        "GPU 0: of its own memory in use: peak 3.00 MiB in use, 3.00 MiB; peak in the whole trace 3.00 MiB.",
+        "GPU 0: device memory in use: peak 3.00 MiB, mean 3.00 MiB; peak in the whole trace 3.00 MiB.",
     ]
     use = summarize_kernels(summary.kernels, summary.metrics)
     assert (use.tensor_cores_by, use.tensor_cores_active) == ("names, samples", 0.25)

@@ -73,9 +73,8 @@ def test_the_slowest_rank_is_waited_for_in_every_step(tmp_path):
     assert summary.notes == []
     # Rank 0 communicates 25 and 5, rank 1 5 and 15, beside nothing.
     assert describe_ranks("Two", summary).replace("\N{NO-BREAK SPACE}", " ") == (
-        "Two: rank 0 loses 20.0 µs an epoch (10 %) to imbalance, 20.0 µs of it in training, where most waiting is "
-        "for rank 1. "
-        "Communication, waiting inside it included, is exposed for 30.0 µs of 30.0 µs per epoch; 0."
+        "Two: rank 0 loses 20.0 µs per epoch (10 %) to imbalance, 20.0 µs of it in training; most of the waiting there is "
+        "for rank 1. On rank 0, communication, including waiting inside it, takes 30.0 µs per epoch; 30.0 µs of it is exposed."
     )
 
 

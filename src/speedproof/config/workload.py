@@ -26,7 +26,7 @@ from speedproof.results.quality import Quality
 from speedproof.util.environment import SAFE_PATH, python_command
 from speedproof.util.errors import ConfigError, DataError, RecordError, SpeedproofError, StorageError, TrainingError
 from speedproof.util.image_file import identify_image
-from speedproof.util.scrub import scrub_secrets
+from speedproof.util.secrets import scrub_secrets
 from speedproof.util.sources import digest_files
 from speedproof.util.yaml_input import overlay, read_yaml
 

@@ -11,7 +11,7 @@ from speedproof.config.profiling import Profiling
 from speedproof.profilers.formats import RUN_TRACERS
 from speedproof.profilers.nsys import TRIES, Capabilities, export_report, read_capabilities, run_profiled
 from speedproof.profilers.nsys_export import convert_export
-from speedproof.profilers.ranges import require_ranges
+from speedproof.profilers.required_ranges import require_ranges
 from speedproof.results.names import RunTracerName
 from speedproof.util.environment import python_command, python_environment
 from speedproof.util.errors import ProfilingError, RecordError

@@ -315,13 +315,13 @@ def describe_tuning(results: Results) -> Iterator[str]:
         if not runs:
             continue
         seeds = sorted({run.run.seed for run in runs} & {*tuned.seeds})
-        same = [f"with the same seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"] if seeds else []
+        same = [f"with the seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"] if seeds else []
         same += ["on the same data"] if runs[0].run.conditions.dataset_name in tuned.data else []
         yield (
-            f"{runs[0].title}: its settings were tuned {' and '.join(same)} as it is judged by here, so its quality and the "
+            f"{runs[0].title} was tuned {' and '.join(same)} that judge it here, so its quality and the "
             "time to it may be optimistic."
             if same
-            else f"{runs[0].title}: its settings were tuned with other seeds and on other data than it is judged by."
+            else f"{runs[0].title} was tuned with other seeds and on other data than those that judge it here."
         )
 
 

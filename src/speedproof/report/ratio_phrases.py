@@ -273,10 +273,10 @@ def _compare(found: RatioFinding, does: str, where: str) -> list[str]:
 
 
 def _describe_here(found: RatioFinding) -> str:
-    """Return where a ratio was measured, and that the work is unequal if the numbers of epochs differ."""
+    """Return where a ratio was measured, and whether the work is unequal."""
     here = name_here(found.place)
     if found.work is None or found.work.epochs is None:
-        return here
+        return f"{here}, with unequal work" if found.unequal else here
     own, other = found.work.epochs
     return f"{here}, with unequal work ({format_count(own, 'epoch')} against {other:g})"
 

@@ -20,7 +20,7 @@ from speedproof.profilers.nsys import (
 )
 from speedproof.profilers.nsys_export import convert_export
 from speedproof.profilers.nsys_switches import captured_range, explain_no_report, list_switches
-from speedproof.profilers.ranges import require_closed, require_ranges
+from speedproof.profilers.required_ranges import require_closed, require_ranges
 from speedproof.results.run_record import LOG_FILE, STATS_FOLDER, TRACE_FOLDER
 from speedproof.results.trace_results import process_folders, rank_folder
 from speedproof.util.errors import LostTraceError, ProfilingError

@@ -47,7 +47,7 @@ from speedproof.run.working_folder import (
 from speedproof.util.child_processes import StoppedError, raising_when_stopped
 from speedproof.util.errors import RecordError, TrainingError
 from speedproof.util.numbers import format_count
-from speedproof.util.scrub import scrub_secrets
+from speedproof.util.secrets import scrub_secrets
 from speedproof.util.units import NS_PER_S
 
 _PAUSE_S = 0.05

@@ -28,7 +28,7 @@ def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], m
     differences += _list_other_lengths(source, runs)
     warm = {run.run.variant for run in runs if counts_warm_up(run, metric)}
     if warm and warm < {run.run.variant for run in runs}:
-        differences.append(f"the first epoch, which warms up, counts in {', '.join(sorted(warm))} alone")
+        differences.append(f"the first (warm-up) epoch is included for {', '.join(sorted(warm))} only")
     differences.append(_describe_software(file, source, run.conditions.packages))
     if source.profiled:
         differences += _profiling_differences(run.profiler, mode)

@@ -33,7 +33,8 @@ from speedproof.results.trace_tables import read_table, without_operators, write
 from speedproof.run.archive.rebuild import MARKDOWN_FILE, rebuild_numbers
 from speedproof.stats.comparability import differing_settings
 from speedproof.util.errors import RecordError
-from speedproof.util.scrub import read_identity, read_texts, scrub_secrets, scrub_text, shorten_paths
+from speedproof.util.scrub import read_identity, read_texts, scrub_text, shorten_paths
+from speedproof.util.secrets import scrub_secrets
 from speedproof.util.temporary_folder import own_folder
 from speedproof.util.units import MIB
 

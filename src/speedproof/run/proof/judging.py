@@ -10,7 +10,7 @@ from speedproof.results.files import sha256_of
 from speedproof.results.run_record import PROGRAMS
 from speedproof.run.proof.left_files import TREE, Snapshot
 from speedproof.run.proof.request import ProofRequest
-from speedproof.util.scrub import scrub_secrets
+from speedproof.util.secrets import scrub_secrets
 
 
 def describe_evaluation(request: ProofRequest, command: str | None, snapshot: Snapshot, out: Path) -> Evaluation | None:

@@ -67,7 +67,7 @@ from speedproof.stats.metrics import METRICS
 from speedproof.util.errors import ConfigError, ProfilingError, SpeedproofError
 from speedproof.util.image_file import identify_image
 from speedproof.util.numbers import format_count, format_duration, format_value
-from speedproof.util.scrub import scrub_secrets
+from speedproof.util.secrets import scrub_secrets
 from speedproof.util.sources import digest_files
 
 Say = Callable[[str], None]

@@ -23,7 +23,7 @@ from speedproof.results.quality import Better
 from speedproof.run.proof.loss_names import find_loss_name
 from speedproof.run.proof.request_mistakes import list_mistakes
 from speedproof.util.errors import ConfigError
-from speedproof.util.scrub import scrub_secrets
+from speedproof.util.secrets import scrub_secrets
 
 _CLAIM = re.compile(r"\s*(?P<sign>>=|<=|>|<|≥|≤)\s*(?P<value>\d+(?:\.\d+)?)\s*[×x]?\s*")
 _LARGEST_CLAIM = 1e9

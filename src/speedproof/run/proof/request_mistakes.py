@@ -27,9 +27,7 @@ def _list_mistakes_of_rounds(request: "ProofRequest", name: NameKey) -> list[str
     """Return what is wrong with how much is measured, and what is compared."""
     mistakes = []
     if request.fixed_rounds is not None and (request.fixed_rounds < _LEAST_ROUNDS or request.fixed_rounds % 2):
-        mistakes.append(
-            f"{name('rounds')}: {request.rounds}: give an even number, at least {_LEAST_ROUNDS}; fewer pairs give no verdict"
-        )
+        mistakes.append(f"{name('rounds')}: must be even and at least {_LEAST_ROUNDS} (given: {request.rounds})")
     if request.rounds is not None and request.budget_min is not None and request.rounds not in LOOKS:
         looks = ", ".join(map(str, LOOKS))
         mistakes.append(

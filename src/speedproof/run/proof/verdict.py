@@ -16,7 +16,7 @@ from speedproof.stats.finding import RatioFinding, Reader
 from speedproof.stats.metrics import default_metric
 from speedproof.stats.proof_claim import Proof
 from speedproof.util.numbers import format_range, format_ratio, format_value
-from speedproof.util.scrub import scrub_secrets
+from speedproof.util.secrets import scrub_secrets
 
 # Of several commands the most sobering outcome counts.
 STATUS: dict[Proof, int] = {

@@ -220,7 +220,7 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
             raise TrainingError(f"{variant.title}: {error}; its output: {log_file}") from None
     if request.margin is not None and judge is None and not marks.qualities:
         raise TrainingError(
-            f"{variant.title}: reports no quality, which --margin judges; mark it, print it (--quality), or measure it "
+            f"{variant.title}: reports no quality, but --margin needs one; mark it, print it (--quality), or measure it "
             "(--quality-command)"
         )
     notes = [*([describe_left(seen.life.left)] if seen.life.left else []), *describe_cut(seen.cut)]

@@ -28,7 +28,7 @@ from speedproof.run.proof.left_files import DIGESTS, TREE, Snapshot
 from speedproof.run.proof.request import ProofRequest
 from speedproof.util.errors import ConfigError, SpeedproofError
 from speedproof.util.image_file import identify_image
-from speedproof.util.scrub import scrub_secrets
+from speedproof.util.secrets import scrub_secrets
 
 CONFIGURATION = "proof.json"
 CACHES = "caches"  # compile caches that the warm-up left, of each variant
