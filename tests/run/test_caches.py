@@ -79,7 +79,7 @@ def test_every_run_of_a_variant_with_a_prepared_folder_is_warm_and_no_other_is(j
     assert (row["title"], row["seconds"]) == ("Warm", filled.seconds)
     report = (tmp_path / "results/report.md").read_text()
     (sentence,) = [line for line in report.splitlines() if "starts from prepared volumes" in line]
-    assert f"for {volumes} volumes (experiment-1)" in sentence and "outside all times of its runs" in sentence
+    assert f"for {volumes} volumes (experiment-1)" in sentence and "No time of its runs includes this" in sentence
 
     # Another experiment finds them, with its own copy of the data on the node's disk: checksums name them, not paths.
     (tmp_path / "scratch").mkdir()

@@ -276,7 +276,8 @@ def _describe_here(found: RatioFinding) -> str:
     """Return where a ratio was measured, and whether the work is unequal."""
     here = name_here(found.place)
     if found.work is None or found.work.epochs is None:
-        return f"{here}, with unequal work" if found.unequal else here
+        shown = found.state in (State.FASTER, State.SLOWER, State.EQUIVALENT)
+        return f"{here}, with unequal work" if found.unequal and shown else here
     own, other = found.work.epochs
     return f"{here}, with unequal work ({format_count(own, 'epoch')} against {other:g})"
 
