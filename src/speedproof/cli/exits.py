@@ -130,6 +130,7 @@ def ending_as_proof(folder: Path | None = None, tell: Callable[[SpeedproofError]
             raise
         except (SpeedproofError, OSError) as error:
             explained = error if isinstance(error, SpeedproofError) else explain_os_error(error)
+            _drop_output()  # else what a full disk refused fails again when the program ends, with another status
             tell(explained)
             raise _without_verdict(explained) from None
     except BrokenPipeError:
