@@ -90,6 +90,7 @@ def test_the_plain_job_script_leaves_a_run_its_trace_and_its_analysis(scenarios)
     assert (run / "analysis/summary.json").exists()
 
 
+@pytest.mark.timed  # on a busy machine nsys may lose its own agent: "most likely a bug", it says
 def test_a_program_runs_on_two_nodes_with_a_trace_of_each(scenarios):
     cluster = scenarios["submit_on_two_nodes"]
     said = (cluster.folder / "job.log").read_text()
