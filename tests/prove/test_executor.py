@@ -35,6 +35,7 @@ finally:
 """
 
 
+@pytest.mark.timed  # on a busy machine the warm-up may be repeated, with two guardians more
 def test_without_snakemake_a_proof_starts_a_guardian_for_each_run_and_no_other_python(tmp_path):
     words = ["prove", "sleep 0.02", "sleep 0.01", "--rounds", "4", "--out", "out", "--json"]
     done = subprocess.run([sys.executable, "-c", COUNTING, *words], cwd=tmp_path, capture_output=True, text=True)
