@@ -1,4 +1,4 @@
-"""What the commands here have in common: examples in `--help`, options of one name, and one way to be read."""
+"""What the commands have in common: examples in `--help`, shared options, and usage errors with a hint."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What a job asks Slurm for, in the words of Snakemake's Slurm executor."""
+"""Jobs on Slurm: what they request, in the words of Snakemake's Slurm executor, and why they failed."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The library that NVTX loads into programs: built once by the C compiler that is here, and kept."""
+"""The library that NVTX loads into programs: built once by the local C compiler and kept; and the ranges that it wrote."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""The forest plot: where each ratio, its interval and what is documented lie on one logarithmic axis."""
+"""The forest plot: each ratio, its interval and the documented range on one logarithmic axis, for the page and as an SVG."""
 
 import html
 import math

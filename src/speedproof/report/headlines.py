@@ -1,4 +1,4 @@
-"""What the report says first: how many times as fast one variant is as another, how variants scale, what is withheld."""
+"""What results say first: the answer, speedups, how variants scale, documented numbers, and what is withheld."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Fields that rows of a comparison share: origin, number of machines, interval."""
+"""Rows of a comparison: the fields that they share, documented numbers with their outcomes, objections to a ratio."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal

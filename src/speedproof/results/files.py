@@ -258,8 +258,8 @@ def read_record(path: Path, model: type[Record]) -> Record:
     """
     value = read_json(path)
     if isinstance(value, dict):
-        if SELF_DIGEST in model.model_fields and (seal := value.pop(SELF_DIGEST, None)) not in (None, digest_of(value)):
-            refuse_record(path, f"{SELF_DIGEST}: {seal!r:.20} does not match the file's content: it was changed")
+        if SELF_DIGEST in model.model_fields and (digest := value.pop(SELF_DIGEST, None)) not in (None, digest_of(value)):
+            refuse_record(path, f"{SELF_DIGEST}: {digest!r:.20} does not match the file's content: it was changed")
         value = convert_older(model.__name__, value)
     expected = model.model_fields["schema_version"].default if "schema_version" in model.model_fields else None
     found = value.get("schema_version") if isinstance(value, dict) else None

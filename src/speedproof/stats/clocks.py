@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Of a gain. Of honest programs with four pairs, whose processes vary by a quarter of the gain, 0.2 % of 200,000 simulated
 # proofs have half of it elsewhere by chance; by half of the gain, 8 %; with six pairs 0.03 and 4 %.
-_EATEN = 0.5  # of a gain
+_EATEN = 0.5
 _NAMED = 0.1  # of what is needed: a smaller part is not worth a clause
 Excesses = dict[str, list[float]]  # by part: by pair, how many seconds longer the first variant takes there
 
@@ -231,8 +231,8 @@ def check_reported_times(examined: "Examined") -> list[Objection]:
     if not pairs:
         return []
     found = []
-    sides = examined.variants
-    for variant, ordered in ((sides[0], pairs), (sides[1], [pair[::-1] for pair in pairs])):
+    first, second = examined.variants
+    for variant, ordered in ((first, pairs), (second, [pair[::-1] for pair in pairs])):
         check = _check_rates if pairs[0][0].rates else _check_epochs
         objection = check(variant, ordered) or check_outside(examined, variant, ordered)
         found += [objection] if objection else []
@@ -336,17 +336,16 @@ def check_unobserved(examined: "Examined") -> list[Objection]:
     pairs = pair_clocks(examined)
     if not pairs:
         return []
-    sides = examined.variants
-    causes = [_name_cause([pair[side] for pair in pairs]) for side in (0, 1)]
+    causes = [_name_cause([pair[number] for pair in pairs]) for number in (0, 1)]
     if causes[0] and causes[0] == causes[1]:
         return [Objection(kind="unobserved", blocks=False, names=[causes[0]])]
     found = []
-    for side, cause in enumerate(causes):
+    for number, (variant, cause) in enumerate(zip(examined.variants, causes, strict=True)):
         if not cause:
             continue
-        ordered = [(pair[side], pair[1 - side]) for pair in pairs]
-        hidden = {} if causes[1 - side] else _find_hidden(examined, sides[side], ordered)
-        found.append(Objection(kind="unobserved", variant=sides[side], blocks=bool(hidden), values=hidden, names=[cause]))
+        ordered = [(pair[number], pair[1 - number]) for pair in pairs]
+        hidden = {} if causes[1 - number] else _find_hidden(examined, variant, ordered)
+        found.append(Objection(kind="unobserved", variant=variant, blocks=bool(hidden), values=hidden, names=[cause]))
     return found
 
 

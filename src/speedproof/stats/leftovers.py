@@ -25,10 +25,10 @@ def check_left_processes(examined: "Examined") -> list[Objection]:
 
     What both leave, such as a logger, favours neither.
     """
-    sides = [[run.observed for run in runs] for runs in zip(*examined.pairs, strict=True)]
+    observed = [[run.observed for run in runs] for runs in zip(*examined.pairs, strict=True)]
     names = examined.variants
     found = []
-    for variant, own, other in zip(names, sides, reversed(sides), strict=True):
+    for variant, own, other in zip(names, observed, reversed(observed), strict=True):
         left, others_left = (max(run.left_processes for run in runs) for runs in (own, other))
         if not left:
             continue

@@ -1,4 +1,4 @@
-"""How often the same commands were proven here: who repeats a proof until it is confirmed finds more than there is."""
+"""Proofs of the same commands: how many there were here, and the seed that draws the order of each one's runs."""
 
 import json
 import secrets

@@ -1,4 +1,4 @@
-"""Progress of the rounds: the ratio so far with its interval, and the time left."""
+"""Progress: the step that a proof is at, and for the rounds the ratio so far with its interval and the time left."""
 
 import math
 import sys
