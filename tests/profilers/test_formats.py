@@ -97,7 +97,7 @@ def test_the_longest_suffix_decides_and_else_the_content(toy, tmp_path):
         (b"SQLite format 3\0 and more", "nsys"),
         (b"NVIDIA Tegra Profiler Report 2025@1@3@1-3v0.", "nsys"),
         (b'{"schemaVersion": 1, "traceEvents": [', "kineto"),
-        (gzip.compress(b'{"schemaVersion": 1, "traceEvents": ['), "kineto"),
+        (gzip.compress(b'{"schemaVersion": 1, "traceEvents": [', mtime=0), "kineto"),
         (b"\x1f\x8b no gzip", None),
         (b"epoch 1 took 3 s", None),
         (b"", None),

@@ -534,6 +534,7 @@ def test_who_ends_prove_alone_ends_what_it_started_as_by_ctrl_c(tmp_path, stop):
         apart.kill()
 
 
+@pytest.mark.timed  # on a busy machine nsys may lose its own agent, and fail
 def test_commands_without_anything_to_trace_are_told_before_they_are_measured(place, measured, needs_nsys):
     measured()
     result = CliRunner().invoke(app, ["prove", "true", "sh -c :", "--out", "out", "--profiled", "1"])
