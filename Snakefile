@@ -53,5 +53,8 @@ rule all:
 
 
 onerror:
-    for line in explain_failures(map(Path, log)):
+    failures = explain_failures(map(Path, log))
+    for line in [*failures, AGAIN] if failures else []:
         print(f"speedproof: {line}", file=sys.stderr)
+    for line in failures:
+        leave_reason(line)

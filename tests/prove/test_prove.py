@@ -476,16 +476,37 @@ def test_what_a_program_leaves_running_is_said(place, measured):
     assert told.count("of its processes") == 1
 
 
-def test_what_a_step_says_names_files_from_where_prove_was_typed(tmp_path, monkeypatch):
-    log = "results/experiments/experiment-1/runs/04-a-timed/log.txt"
-    said = f"echo 'speedproof: 04-a-timed: failed: exit status 1; see {log}'; exit 1"
-    monkeypatch.setattr(ProfileExecutor, "_words", lambda *_: ["sh", "-c", said])
-    elsewhere = ProfileExecutor(tmp_path, check_request({"commands": COMMANDS, "profile": "slurm"}, "here"), Status(quiet=True))
-    with pytest.raises(
-        SpeedproofError,
-        match=f"see {tmp_path}/results/experiments/experiment-1/runs/04-a-timed/log.txt; output of the workflow",
-    ):
-        elsewhere.run(tmp_path / "config.json", lambda: None)
+def run_elsewhere(folder, monkeypatch, program):
+    """Let a workflow be a shell's program; return the error that it ends in."""
+    monkeypatch.setattr(ProfileExecutor, "_words", lambda *_: ["sh", "-c", program])
+    elsewhere = ProfileExecutor(folder, check_request({"commands": COMMANDS, "profile": "slurm"}, "here"), Status(quiet=True))
+    with pytest.raises(SpeedproofError) as error:
+        elsewhere.run(folder / "config.json", lambda: None)
+    return str(error.value)
+
+
+def test_why_a_step_failed_is_what_it_left_whatever_is_printed(tmp_path, monkeypatch):
+    (tmp_path / "reasons").mkdir()
+    (tmp_path / "reasons/1-1.txt").write_text("of an earlier call")
+    step = f"{sys.executable} -m speedproof check --config"
+    said = f"{step} missing.yaml; {step} other.yaml; {step} missing.yaml; echo 'speedproof: RuleError: of another'; exit 1"
+    assert run_elsewhere(tmp_path, monkeypatch, said) == (
+        "missing.yaml: no such file; name a file of YAML; other.yaml: no such file; name a file of YAML "
+        f"(in {tmp_path}); output of the workflow: {tmp_path}/workflow.log"
+    )
+
+
+@pytest.mark.parametrize(
+    ("printed", "reason"),
+    [
+        ("WorkflowError: no such profile\nShutting down", "WorkflowError: no such profile"),
+        ("Locked\n\n", "Locked"),
+        ("", "it said nothing"),
+    ],
+)
+def test_before_any_step_the_reason_is_what_snakemake_prints(tmp_path, monkeypatch, printed, reason):
+    said = run_elsewhere(tmp_path, monkeypatch, f"printf '{printed}'; exit 1")
+    assert said == f"{reason}; output of the workflow: {tmp_path}/workflow.log"
 
 
 def test_of_several_mistakes_all_are_said(place):

@@ -11,7 +11,7 @@ sys.path.insert(0, str(BASE / "src"))
 
 from speedproof.util.child_processes import WORKFLOW_VARIABLE
 from speedproof.cluster.apptainer import job_environment, sees_gpu
-from speedproof.cluster.slurm import explain_failures
+from speedproof.cluster.slurm import AGAIN, explain_failures
 from speedproof.cluster.build_image import image_path, image_record_path, is_given
 from speedproof.cluster.folder_names import check_command_line_settings, check_folders
 from speedproof.cluster.slurm import request_resources
@@ -19,6 +19,7 @@ from speedproof.config.load import check_config
 from speedproof.config.workload import find_workload
 from speedproof.util.environment import find_scratch, step_environment
 from speedproof.util.errors import SpeedproofError
+from speedproof.util.failure_reasons import leave_reason
 from speedproof.util.image_file import identify_image
 from speedproof.run.plan import plan_experiment
 from speedproof.results.files import write_json_if_changed
@@ -47,6 +48,7 @@ try:
         check_command_line_settings(workflow.config_settings.config)
     IMAGE_IDENTITY = identify_image(image_path(CONFIG.container)) if CONTAINERISED and is_given(CONFIG.container) else None
 except SpeedproofError as error:
+    leave_reason(error)
     sys.exit(f"speedproof: {error}")
 
 os.environ.update(step_environment(os.environ), **{WORKFLOW_VARIABLE: str(os.getpid())})

@@ -15,6 +15,7 @@ import typer
 
 from speedproof.cli.options import USAGE_ERROR, HelpfulCommand, asks_for_json, explain_usage, name_command, take_own_words
 from speedproof.util.errors import ConfigError, SpeedproofError, StorageError, explain_os_error
+from speedproof.util.failure_reasons import leave_reason
 from speedproof.util.log_file import FileOfLog, LogFormatter, log
 from speedproof.util.text import find_width, fold, printable
 
@@ -209,7 +210,8 @@ _INTERRUPTED = 130  # typer's exit status on Ctrl-C
 
 
 def _end(error: SpeedproofError) -> NoReturn:
-    """Print an error, also to the log if there is one, and exit."""
+    """Print an error, also to the log if there is one and for a process that waits, and exit."""
+    leave_reason(error)
     with suppress(OSError):  # its terminal may be gone
         sys.stderr.write(f"speedproof: {error}\n")
     files = [handler for handler in log.handlers if isinstance(handler, logging.FileHandler)]

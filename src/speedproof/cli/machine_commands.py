@@ -7,6 +7,7 @@ import typer
 
 from speedproof.cli.exits import say, start_log
 from speedproof.cli.options import ConfigFiles, LogFile, command
+from speedproof.util.failure_reasons import leave_reason
 from speedproof.util.log_file import log
 
 # Commands import what they need when they run: `--help` waits for nothing.
@@ -44,7 +45,8 @@ def doctor(
         typer.echo(diagnosis.model_dump_json(indent=1))
     else:
         log.info("%s", "\n".join(describe_findings(diagnosis)))
-    if diagnosis.select("problem"):
+    if problems := diagnosis.select("problem"):
+        leave_reason("; ".join(f"{one.subject}: {one.found}; {one.cure}" for one in problems))
         raise typer.Exit(1)
 
 

@@ -70,10 +70,9 @@ def explain_ending(state: str, job_log: str) -> str:
 
 
 def explain_failures(snakemake_logs: Iterable[Path]) -> list[str]:
-    """Return one line for each Slurm job that failed in a Snakemake run, and a last one on how to go on."""
+    """Return one line for each Slurm job that failed in a Snakemake run."""
     failed = [job for path in snakemake_logs for job in find_failed_jobs(_read(path))]
-    lines = [f"Slurm job {job.job}: {explain_ending(job.state, _read(job.log))}; see {job.log or 'its log'}" for job in failed]
-    return [*lines, AGAIN] if lines else []
+    return [f"Slurm job {job.job}: {explain_ending(job.state, _read(job.log))}; see {job.log or 'its log'}" for job in failed]
 
 
 def _read(log: Path | None) -> str:

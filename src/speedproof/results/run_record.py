@@ -246,6 +246,7 @@ class Run(BaseModel):
     observed: Observations | None = None  # None: in records of before it was written
     outcome: RunOutcome
     reason: str
+    exit_status: int | None = None  # the program's own, if nothing else is known of why it failed
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def _explain_end(folder: Path, status: int) -> str:
         if run.outcome == "failed" and silent:
             return f"{folder.name}: rank {silent} ended without a message, probably {killed}"
         if run.outcome != "completed":
-            said = f": {last_words(log_file) or _SILENT}" if run.reason.startswith("exit status") else ""
+            said = f": {last_words(log_file) or _SILENT}" if run.exit_status is not None else ""
             return f"{folder.name}: {run.outcome.replace('_', ' ')}: {run.reason}{said}; see {log_file}"
     except RecordError:
         pass

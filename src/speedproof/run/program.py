@@ -137,7 +137,8 @@ def run_program(asked: ProgramRun, conditions: Conditions, output: int) -> tuple
         found = _watch(asked, place, output)
     if asked.variant.ranks > 1:
         agreed = agree_on_ending(asked.folder, asked.variant.ranks, 0, found.end.outcome, found.end.reason)
-        found = replace(found, end=RunEnd(*agreed))
+        own_status = found.end.status if agreed[1] == found.end.reason else None
+        found = replace(found, end=RunEnd(*agreed, status=own_status))
     run = _describe_run(asked, conditions, started, found)
     seen = run.observed is not None and run.observed.arrivals == "seen"
     _write_epochs(asked.folder, found.marks, seen, asked.variant.evaluation is not None)
@@ -217,6 +218,7 @@ def _describe_run(asked: ProgramRun, conditions: Conditions, started: str, found
         parameters=marks.parameters,
         outcome=found.end.outcome,
         reason=found.end.reason,
+        exit_status=found.end.status,
         observed=_observe(found, variant, request.profiler),
         observed_ranges=None if found.cost is None else _describe_observed(found.seen.reports.ranges, found.cost),
         **_describe_quality(asked, found),

@@ -60,11 +60,12 @@ class Task:
 
 @dataclass(frozen=True)
 class RunEnd:
-    """How a run ended: in one line why, and the stop signal that ended it, if one did."""
+    """How a run ended: in one line why, the stop signal that ended it, if one did, and the status, if that is all there is."""
 
     outcome: RunOutcome = "completed"
     reason: str = ""
     signal: str | None = None
+    status: int | None = None
 
     @property
     def completed(self) -> bool:
@@ -273,5 +274,5 @@ def _explain_status(task: Task, status: int) -> RunEnd:
     elif status == 126:
         why = f"{program}: cannot be executed; allow it (chmod +x), or name what runs it in the variant's `command`"
     else:
-        why = f"exit status {status}"
+        return RunEnd("failed", f"exit status {status}", status=status)
     return RunEnd("failed", why)

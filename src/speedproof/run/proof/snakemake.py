@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,6 @@ from types import FrameType
 
 import yaml
 
-from speedproof.cluster.slurm import AGAIN
 from speedproof.report.figures.figure_data import Evidence, read_evidence
 from speedproof.results.files import read_record, write_text
 from speedproof.run.proof.executor import ENDING, INTERRUPTED
@@ -26,12 +26,13 @@ from speedproof.run.proof.warm_up import REQUEST_FILE, WARMED_UP, WarmUp
 from speedproof.run.proof.workspace import ProofSetup, write_for_others
 from speedproof.util.environment import SAFE_PATH
 from speedproof.util.errors import ConfigError, SpeedproofError, TrainingError, advise_install
+from speedproof.util.failure_reasons import REASONS_VARIABLE, read_reasons
 from speedproof.util.guardian import PR_SET_PDEATHSIG, PRCTL
 from speedproof.util.sources import BASE
 from speedproof.util.text import suggest
 from speedproof.util.yaml_input import read_yaml
 
-WORKFLOW_LOG, PROFILE_FOLDER = "workflow.log", "profile"
+WORKFLOW_LOG, PROFILE_FOLDER, REASONS_FOLDER = "workflow.log", "profile", "reasons"
 _LOOK_S = 0.5
 # What a proof decides itself: commands enter images by themselves, and files lie in its folder.
 _NOT_OF_A_PROFILE = {
@@ -71,12 +72,13 @@ class ProfileExecutor:
 
         Raises :class:`SpeedproofError` with what it ended for.
         """
-        log_file = self._out / WORKFLOW_LOG
-        begun_s = time.time()
+        log_file, reasons = self._out / WORKFLOW_LOG, self._out.absolute() / REASONS_FOLDER
+        shutil.rmtree(reasons, ignore_errors=True)
         with log_file.open("wb") as log:
             streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
             # A group of its own: a signal that a terminal sends to all of ours would reach it twice.
-            own = {"start_new_session": True, "preexec_fn": _end_with_us, "env": {**os.environ, **SAFE_PATH}}
+            environ = {**os.environ, **SAFE_PATH, REASONS_VARIABLE: str(reasons)}
+            own = {"start_new_session": True, "preexec_fn": _end_with_us, "env": environ}
             words = [*self._words(configuration), *targets]
             with subprocess.Popen(words, **streams, **own) as workflow:  # type: ignore[call-overload]
                 try:
@@ -90,9 +92,9 @@ class ProfileExecutor:
                     raise TrainingError(INTERRUPTED) from None
         look()
         if workflow.returncode:
-            said = log_file.read_text(encoding="utf-8", errors="replace").splitlines()
+            of_steps = "; ".join(read_reasons(reasons))
             # A step names files as it sees them, from the proof's folder.
-            reason = re.sub(rf"(?<![\w./-]){RESULTS}/", f"{self._out / RESULTS}/", self._find_reason(said, begun_s))
+            reason = f"{of_steps} (in {self._out})" if of_steps else _find_error(log_file)
             raise SpeedproofError(f"{reason}; output of the workflow: {log_file}")
 
     def _words(self, configuration: Path) -> list[str]:
@@ -101,20 +103,12 @@ class ProfileExecutor:
         words += ["--nolock", "--rerun-incomplete", "--nocolor"]
         return [*words, "--profile", str(write_profile(self._profile, self._out))]
 
-    def _find_reason(self, said: list[str], begun_s: float) -> str:
-        """Return the line that says why it ended: a step's own, the doctor's, else the last error, else its last words.
 
-        Of a cluster's job the step's own line stands in the step's log.
-        """
-        ours = [line.removeprefix("speedproof: ") for line in said if line.startswith("speedproof: ") and AGAIN not in line]
-        logs = [path for path in self._out.glob(f"{RESULTS}/logs/**/*.log") if path.stat().st_mtime > begun_s]
-        newest = max(logs, key=lambda path: path.stat().st_mtime, default=None)
-        words = newest.read_text(encoding="utf-8", errors="replace").strip().splitlines() if newest else []
-        ours = ["; ".join(dict.fromkeys([*words[-1:], *ours]))] if words or ours else []
-        errors = [line.strip() for line in said if re.match(r"\s*\w*(Error|Exception)\b.*:.*\w", line)]
-        problems = [line.removeprefix("x ") for line in said if line.startswith("x ")]
-        kinds = (ours, problems, errors, [line for line in said if line.strip()])
-        return next((lines[-1] for lines in kinds if lines), "it said nothing")
+def _find_error(log_file: Path) -> str:
+    """Return the last error that Snakemake printed, else its last words: for failures before any step."""
+    said = [line.strip() for line in log_file.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    errors = [line for line in said if re.match(r"\w*(Error|Exception)\b.*:.*\w", line)]
+    return next((lines[-1] for lines in (errors, said) if lines), "it said nothing")
 
 
 def find_snakefile() -> Path:
