@@ -13,13 +13,14 @@ from speedproof.config.load import check_config
 from speedproof.config.reading import Reading
 from speedproof.config.workload import find_workload
 from speedproof.profilers.nvtx_library import MARK, PUSHED, RECORD, ProcessRanges
-from speedproof.report.findings import describe_observed_ranges
+from speedproof.report.findings import describe_limits
 from speedproof.results.dataset import Dataset
 from speedproof.results.run_record import ObservedRanges, read_epochs, read_run
 from speedproof.run.conditions import describe_conditions
 from speedproof.run.program import ProgramRun, Request, run_program
 from speedproof.run.proof.request import check_request
 from speedproof.run.read_ranges import read_epoch_ranges
+from speedproof.stats.limits import find_observed_ranges
 from speedproof.util.errors import ConfigError, RecordError
 from tests.profilers.programs import needs_compiler
 
@@ -179,7 +180,7 @@ def test_the_report_says_what_a_variants_ranges_cost_it_at_most():
 
     runs = {"one": [run(5, 0), run(5, 400_000)], "two": [SimpleNamespace(run=SimpleNamespace(observed_ranges=None))]}
     results = SimpleNamespace(variants={"one": "One", "two": "Two"}, select=lambda variant, mode: runs[variant])
-    said = [sentence.replace("\N{NO-BREAK SPACE}", " ") for sentence in describe_observed_ranges(results)]
+    said = [sentence.replace("\N{NO-BREAK SPACE}", " ") for sentence in describe_limits(find_observed_ranges(results))]
     assert said == [  # 5 × 200 ns and 400,000 × 25 ns are 10.001 ms of 10 s
         "One: recording its NVTX ranges took at most 0.1 % of a run's time (5 ranges of the epochs' name at 200 ns each, "
         "400000 others at 25 ns, as measured before the run)."

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from speedproof.report.document import Document, FirstScreen, Section, Table, Text, VariantName
 from speedproof.report.figures.figure_data import Evidence, read_evidence
-from speedproof.report.findings import describe_images, describe_prepared, describe_throttled, list_commands
+from speedproof.report.findings import describe_images, describe_limits, list_commands
 from speedproof.report.html import compose_html, load_picture
 from speedproof.report.markdown import compose_markdown, write_report
 from speedproof.results.comparison import COMPARISON_FILE, Throttled
@@ -20,6 +20,7 @@ from speedproof.results.folder import list_experiments
 from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, NOT_ALONE, RUN_FILE, Part, read_run
 from speedproof.run.archive.rebuild import rebuild_report
 from speedproof.stats.compare import compare_experiments, write_comparison
+from speedproof.stats.limits import group_prepared, group_throttled
 from speedproof.util.errors import RecordError
 from tests.report.conftest import make_results
 from tests.report.example import CLAIMS, Example, rule_with, vouch_again, write_example
@@ -121,9 +122,8 @@ def test_a_continued_run_is_called_one_wherever_its_numbers_stand(tmp_path):
 
 def test_prepared_volumes_are_told_with_what_they_took(tmp_path):
     filled = PreparedFolder(variant="fast", seconds=40.0, volumes=41, from_store=0)
-    (sentence,) = describe_prepared(
-        compare_experiments(write_example(tmp_path, Example(experiments=2, rounds=3, prepared=(filled,))), CLAIMS)
-    )
+    example = Example(experiments=2, rounds=3, prepared=(filled,))
+    (sentence,) = describe_limits(group_prepared(compare_experiments(write_example(tmp_path, example), CLAIMS)))
     assert sentence.replace("\N{NO-BREAK SPACE}", " ") == (
         "MONAI fast script starts from prepared volumes. A separate process prepared them before an experiment's first run, "
         "and compiled the variant's own kernels if it has any: 40.0 s for 41 volumes (experiment-1); 5.00 s for 41 volumes, 41 "
@@ -442,12 +442,12 @@ def test_runs_whose_clocks_were_held_down_for_one_reason_stand_together():
         for number, share, reasons in [(1, 0.016, ["power cap"]), (2, 0.5, ["heat"]), (3, 0.021, ["power cap"])]
     ]
     held = "The GPU was throttled in"
-    assert [line.replace("\N{NO-BREAK SPACE}", " ") for line in describe_throttled(rows)] == [
+    assert [line.replace("\N{NO-BREAK SPACE}", " ") for line in describe_limits(group_throttled(rows))] == [
         f"{held} 1.6–2.1 % of the samples of experiment-1/01-a-timed, experiment-1/03-a-timed (power cap): "
         "their times are too long.",
         f"{held} 50 % of the samples of experiment-1/02-a-timed (heat): its times are too long.",
     ]
-    (line,) = describe_throttled([rows[0]] * 7)
+    (line,) = describe_limits(group_throttled([rows[0]] * 7))
     assert line.count("experiment-1/01-a-timed") == 4 and "3 more" in line
 
 

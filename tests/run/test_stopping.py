@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from speedproof.config.model import Measurement
-from speedproof.report.findings import describe_stopping
+from speedproof.report.findings import describe_limits
 from speedproof.results.experiment import PLAN_FILE, Plan, PlannedRun, is_control
 from speedproof.results.files import read_record, write_json
 from speedproof.results.run_record import EPOCH_COLUMNS, EPOCHS_FILE, GPU_COLUMNS, GPU_FILE, LOG_FILE, RUN_FILE, write_csv
@@ -21,6 +21,7 @@ from speedproof.run.run_experiment import Job, run_experiment
 from speedproof.run.staleness import check_current
 from speedproof.run.stopping import Asking, RunValue, count_fixed, find_last_look, overruns
 from speedproof.stats.compare import compare_experiments
+from speedproof.stats.limits import list_stops
 from speedproof.stats.metrics import read_compared
 from speedproof.stats.sequential import CRITICAL
 from speedproof.util.errors import ConfigError, RecordError, TrainingError
@@ -333,7 +334,7 @@ def test_an_experiment_ends_at_its_longest_and_says_what_it_knows(tmp_path, monk
     assert (ratio.pairs, ratio.outcome) == (6, "inconclusive")
     assert ratio.needed.pairs in CRITICAL
     assert comparison.stopped[0].reason == "longest"
-    (said,) = describe_stopping(comparison)
+    (said,) = describe_limits(list_stops(comparison))
     assert (
         "6 of at most 6 timed rounds ran; not all were decided, and no more rounds were planned." in said
         and "saved" not in said

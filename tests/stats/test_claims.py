@@ -12,6 +12,7 @@ from speedproof.results.files import read_record
 from speedproof.results.folder import read_results
 from speedproof.stats.claims import judge_claim
 from speedproof.stats.claims_file import ClaimsFile, Level, Speedup, load_claims
+from speedproof.stats.found_tables import Findings
 from speedproof.stats.stated_number import StatedNumber
 from speedproof.util.errors import ConfigError
 from speedproof_spleen.config import Workload, load_config
@@ -415,4 +416,4 @@ def test_a_file_without_claims_is_one(tmp_path):
 
 def test_without_a_claim_there_is_a_sentence():
     comparison = read_record(REPOSITORY / "records/2026-11-22-h200-sides/comparison.json", Comparison)
-    assert describe_verdicts(comparison.model_copy(update={"claims": []})) == "No documented number to judge."
+    assert describe_verdicts(Findings(comparison.model_copy(update={"claims": []}))) == "No documented number to judge."

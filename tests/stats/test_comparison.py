@@ -16,6 +16,7 @@ from speedproof.results.folder import read_results
 from speedproof.stats.claims import judge_claim
 from speedproof.stats.claims_file import load_claims
 from speedproof.stats.compare import compare_experiments, write_comparison
+from speedproof.stats.found_tables import Findings
 from speedproof.stats.main_ratios import list_judged
 from speedproof.stats.stated_number import StatedNumber
 from speedproof.util.errors import RecordError
@@ -77,7 +78,7 @@ def test_three_hosts_speak_for_their_model_of_gpu_by_their_means_alone(tmp_path)
     interval = stats.ttest_1samp(logs, 0).confidence_interval(0.95)
     assert (math.log(ratio.low), math.log(ratio.high)) == pytest.approx(tuple(interval), abs=1e-6)
     assert any("identified by their GPUs only" in warning for warning in comparison.warnings)
-    assert describe_speedups(comparison)[0].count("on NVIDIA H200 (3 machines)") == 1
+    assert describe_speedups(Findings(comparison))[0].count("on NVIDIA H200 (3 machines)") == 1
 
 
 @pytest.mark.parametrize(
@@ -161,12 +162,12 @@ def test_any_two_variants_are_compared_that_the_experiment_names(tmp_path):
     ratios = {(r.reference, r.candidate): r.centre for r in comparison.ratios if r.metric == "training_epoch_s"}
     assert list(ratios) == [("baseline", "cached"), ("baseline", "fast"), ("cached", "fast")]
     assert ratios["cached", "fast"] == pytest.approx(1.30 / 1.08)
-    sentences = [sentence for sentence in describe_speedups(comparison) if sentence.startswith("training epoch")]
+    sentences = [sentence for sentence in describe_speedups(Findings(comparison)) if sentence.startswith("training epoch")]
     assert len(sentences) == 3
     assert f"is {format_value(1.30 / 1.08, '×')} as fast as" in sentences[-1]
     # On the way to a Dice each variant stands beside the first one.
     to_dice = {r.candidate: r for r in comparison.ratios if (r.metric, r.reference) == ("process_to_quality_s", "baseline")}
-    (fast,) = (row for row in list_ways_to_quality(comparison) if row[1] == comparison.variants["fast"])
+    (fast,) = (row for row in list_ways_to_quality(Findings(comparison)) if row[1] == comparison.variants["fast"])
     found = to_dice["fast"]
     assert fast[-1] == "{} ({})".format(*format_ratio(found.centre, found.low, found.high))
 

@@ -21,6 +21,7 @@ from speedproof.results.run_record import Part
 from speedproof.run.proof.request import ProofRequest
 from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.stats.finding import Reader
+from speedproof.stats.found_tables import Findings
 from speedproof.stats.main_ratios import list_headline_ratios
 from speedproof.stats.metrics import METRICS, Metric, measure_run
 from speedproof.stats.run_values import (
@@ -254,14 +255,14 @@ def test_adding_a_metric_touches_one_place(tmp_path, monkeypatch, better):
     assert (ratio.reference, ratio.candidate) == (("baseline", "fast") if better == "lower" else ("fast", "baseline"))
     assert [claim.verdict for claim in comparison.claims] == ["reproduced"]
     row = ["final loss", "MONAI fast script", "3.00\N{NO-BREAK SPACE}nats", "3.00–3.00\N{NO-BREAK SPACE}nats", "6"]
-    assert [cells[:5] for cells in list_further(comparison) if cells[0] == "final loss"][1] == row
-    assert not any("final loss" in cells for cells in [*list_levels(comparison), *list_ratios(comparison)])
+    assert [cells[:5] for cells in list_further(Findings(comparison)) if cells[0] == "final loss"][1] == row
+    assert not any("final loss" in cells for cells in [*list_levels(Findings(comparison)), *list_ratios(Findings(comparison))])
     compose_figures(results)
     write_report(results, results / "report.md")
     report = (results / "report.md").read_text(encoding="utf-8")
     assert f"| {' | '.join(row)} |".replace("\N{NO-BREAK SPACE}", " ") + " 1.00× (1.00–1.00×: equivalent) |" in report
     assert "| final loss | loss of the last epoch | epochs.csv |" in report
-    print_metrics(comparison, console := Console(record=True, width=200))
+    print_metrics(Findings(comparison), console := Console(record=True, width=200))
     assert "final loss" in console.export_text()
 
 

@@ -9,6 +9,7 @@ from speedproof.results.summary import SUMMARY_FILE, read_summary
 from speedproof.run.archive.rebuild import compare_results
 from speedproof.stats.ablation import describe_change
 from speedproof.stats.compare import compare_experiments
+from speedproof.stats.found_tables import Findings
 from tests.report.example import CLAIMS, Example, rule_with, write_example
 from tests.report.example_trace import example_summary
 
@@ -114,7 +115,7 @@ def test_one_pair_does_not_tell_whether_the_steps_multiply(tmp_path):
     comparison = compare(tmp_path, Example(experiments=1, rounds=1, modes=("timed",), ablation=ABLATION.ablation))
     (whole,) = comparison.ablation_whole
     assert (whole.pairs, whole.low, whole.multiplies) == (1, None, None)
-    assert describe_ablation(comparison)[0].replace("\N{NO-BREAK SPACE}", " ") == (
+    assert describe_ablation(Findings(comparison))[0].replace("\N{NO-BREAK SPACE}", " ") == (
         "Training epoch, MONAI baseline script / the last stage, in the ablation's own experiments: 1.37× (1 pair of runs; a "
         "verdict needs 4); the stages multiply to 1.37×. Without an interval, it is unknown whether that equals the whole."
     )

@@ -12,6 +12,7 @@ from speedproof.results.quality import Quality
 from speedproof.stats import non_inferiority as quality
 from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.stats.estimates import Interval
+from speedproof.stats.found_tables import Findings
 from speedproof.stats.non_inferiority import QualityDifference, compare_qualities, pool_qualities
 from speedproof.stats.proof_claim import judge_ratio
 from tests.report.conftest import compose_figures
@@ -91,7 +92,7 @@ def test_where_the_reference_is_faster_and_learns_less_the_speedup_withheld_is_i
     example = Example(dice_per_epoch=variants, epoch_s=(("baseline", 1.0), ("fast", 2.0)), modes=("timed",))
     comparison = compare_experiments(write_example(tmp_path, example), CLAIMS)
     assert find_ratio(comparison).withheld
-    (sentence,) = (text for text in describe_speedups(comparison) if text.startswith("training epoch:"))
+    (sentence,) = (text for text in describe_speedups(Findings(comparison)) if text.startswith("training epoch:"))
     where = "on one machine, NVIDIA H200"
     said = f"a speedup of MONAI baseline script over MONAI fast script {where} is withheld: Dice 0.910 against 0.940"
     assert said in sentence.replace("\N{NO-BREAK SPACE}", " ")
@@ -103,7 +104,7 @@ def test_a_speedup_that_was_not_shown_is_not_withheld(tmp_path):
     ratio = find_ratio(comparison)
     assert ratio.outcome == "equivalent"
     assert ratio.worse and not ratio.withheld and not ratio.claimed
-    (sentence,) = (text for text in describe_speedups(comparison) if text.startswith("training epoch:"))
+    (sentence,) = (text for text in describe_speedups(Findings(comparison)) if text.startswith("training epoch:"))
     assert "MONAI fast script is as fast as MONAI baseline script" in sentence and "within 2.0" in sentence
     assert "lower by more than the margin" in sentence
 

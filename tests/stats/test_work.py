@@ -8,6 +8,7 @@ from speedproof.report.headlines import describe_speedups, tabulate_speedups
 from speedproof.report.markdown import write_report
 from speedproof.report.report_tables import list_ratios
 from speedproof.stats.compare import compare_experiments, write_comparison
+from speedproof.stats.found_tables import Findings
 from tests.report.example import CLAIMS, Example, rule_with, vouch_again, write_example
 
 VARIANTS = ("baseline", "cached", "fast")
@@ -64,7 +65,7 @@ def test_variants_that_validate_in_other_intervals_do_other_work_where_that_is_s
     work = {ratio.metric: ratio.work for ratio in compare_experiments(vouch_again(results), CLAIMS).ratios}
     assert work["training_epoch_s"].outcome == "equal"
     said = "unequal work: 2 epochs a validation of MONAI baseline script, 6 of MONAI fast script"
-    told = {row[0]: row[3] for row in list_ratios(compare_experiments(results, CLAIMS))}
+    told = {row[0]: row[3] for row in list_ratios(Findings(compare_experiments(results, CLAIMS)))}
     assert told["epoch, validation spread"].endswith("×: of unequal work") and told["training epoch"].endswith("×")
     assert work["process_s"].outcome == work["all_epochs_s"].outcome == "unequal"
     assert work["epoch_s"].reason.replace("\N{NO-BREAK SPACE}", " ") == said
@@ -85,12 +86,15 @@ def test_what_takes_its_quality_along_needs_no_equal_work(tmp_path):
 
 def test_rows_of_unequal_work_stand_apart_and_say_what_differs(tmp_path):
     comparison = compare(tmp_path, {"baseline": 15.0, "cached": 3.9, "fast": 15.0})
-    assert "unequal work: " in describe_speedups(comparison)[-1] and "Cached" not in describe_speedups(comparison)[0]
+    assert (
+        "unequal work: " in describe_speedups(Findings(comparison))[-1]
+        and "Cached" not in describe_speedups(Findings(comparison))[0]
+    )
     write_comparison(comparison, tmp_path)
     write_report(tmp_path, tmp_path / "report.md")
     assert "Work unknown" not in (tmp_path / "report.md").read_text()
     titles = comparison.variants
     many = comparison.model_copy(update={"ratios": comparison.ratios * 3})
-    (header, *equal), (apart_header, *apart) = (tabulate_speedups(many, unequal=unequal) for unequal in (False, True))
+    (header, *equal), (apart_header, *apart) = (tabulate_speedups(Findings(many), unequal=unequal) for unequal in (False, True))
     assert [row[0] for row in equal] == [titles["fast"]] and [row[0] for row in apart] == [titles["cached"]]
     assert apart_header == [*header, "Work"] and "15.0" in apart[0][-1]

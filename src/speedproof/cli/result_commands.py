@@ -56,22 +56,23 @@ def _print_comparison(results: Path, json: bool, metrics: bool) -> None:
     from speedproof.report.headlines import describe_answer, describe_headlines
     from speedproof.results.asked import read_asked
     from speedproof.results.folder import read_current_comparison
+    from speedproof.stats.found_tables import Findings
     from speedproof.stats.main_ratios import find_answer
 
     comparison = read_current_comparison(results)
     if json:
         typer.echo(comparison.model_dump_json(indent=1))
         return
-    answer = find_answer(comparison, read_asked(results))
-    for sentence in describe_answer(answer):
+    found = Findings(comparison)
+    for sentence in describe_answer(find_answer(comparison, read_asked(results))):
         say(sentence)
     say("")
-    for sentence in [*describe_headlines(comparison), *describe_noise(answer), describe_verdicts(comparison)]:
+    for sentence in [*describe_headlines(found), *describe_noise(found.noises), describe_verdicts(found)]:
         say(sentence)
     if metrics:
         from speedproof.report.terminal import print_metrics
 
-        print_metrics(comparison)
+        print_metrics(found)
     page = results / "report.html"
     figures = page if page.exists() else f"`speedproof results report --from {results}` draws figures"
     say(f"Report: {results / 'report.md'}; {figures}")

@@ -118,10 +118,11 @@ def verdicts(
     from speedproof.results.folder import read_results
     from speedproof.run.archive.rebuild import compare_results
     from speedproof.run.staleness import check_current
+    from speedproof.stats.found_tables import Findings
 
     start_log(log_file)
     check_current(results)
-    log.info("%s", describe_verdicts(compare_results(read_results(results), claims).comparison))
+    log.info("%s", describe_verdicts(Findings(compare_results(read_results(results), claims).comparison)))
 
 
 @command(commands, "speedproof schema --out workflow/schemas/config.schema.yaml", hidden=True)

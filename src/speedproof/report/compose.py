@@ -17,6 +17,7 @@ from speedproof.report.headlines import describe_headlines, name_case, tabulate_
 from speedproof.report.ranks_section import compose_gpus, describe_rank_variants
 from speedproof.report.timeline.fragment import TracedVariant
 from speedproof.results.comparison import Comparison
+from speedproof.stats.limits import list_limits
 from speedproof.util.text import capitalize
 
 _UNMEASURED = "Documented but not measured here"
@@ -39,7 +40,7 @@ def _list_parts(
     evidence: Evidence, pictures: dict[str, Picture], timeline: Markup | None
 ) -> list[tuple[str, str, list[Element]]]:
     """Return each section's anchor, title and elements, of which there may be none."""
-    comparison = evidence.comparison
+    comparison, found = evidence.comparison, evidence.findings
     learns = evidence.tells_quality or not evidence.proof
 
     def show(name: str) -> list[Element]:
@@ -49,19 +50,19 @@ def _list_parts(
         ("reach", "What these numbers can and cannot show", _compose_reach(evidence)),
         ("why", "Why", _compose_why(evidence)),
         ("timeline", "Timeline", [timeline] if timeline else []),
-        ("claims", "Documented against measured", report_tables.compose_claims(comparison)),
-        ("ablation", "Ablation", [*show("ablation"), *report_tables.compose_ablation(comparison)]),
-        ("unmeasured-claims", _UNMEASURED, report_tables.compose_unmeasured_claims(comparison)),
-        ("speed", "Speed without a profiler", [*show("epoch_times"), *report_tables.compose_speed(comparison)]),
-        ("quality", "Quality", [*show("convergence"), *report_tables.compose_quality(comparison)] if learns else []),
-        ("way", f"Time to a {comparison.quality.title}", report_tables.compose_ways(comparison)),
+        ("claims", "Documented against measured", report_tables.compose_claims(found)),
+        ("ablation", "Ablation", [*show("ablation"), *report_tables.compose_ablation(found)]),
+        ("unmeasured-claims", _UNMEASURED, report_tables.compose_unmeasured_claims(found)),
+        ("speed", "Speed without a profiler", [*show("epoch_times"), *report_tables.compose_speed(found)]),
+        ("quality", "Quality", [*show("convergence"), *report_tables.compose_quality(found)] if learns else []),
+        ("way", f"Time to a {comparison.quality.title}", report_tables.compose_ways(found)),
         ("gpus", "Several GPUs", compose_gpus(evidence)),
-        ("use", _name_use(comparison), [*show("utilisation"), *report_tables.compose_further(comparison)]),
+        ("use", _name_use(comparison), [*show("utilisation"), *report_tables.compose_further(found)]),
         ("kernels", "Kernels", show("kernels")),
         ("phases", "Phases", report_tables.compose_phases(evidence, setup_sections.name_profilers(evidence))),
-        ("limit", "Distance to the hardware limit", [*show("roofline"), *report_tables.compose_roofline(comparison)]),
-        ("profiling", "What profiling costs", report_tables.compose_overheads(comparison)),
-        ("container", "What the container costs", report_tables.compose_container(comparison)),
+        ("limit", "Distance to the hardware limit", [*show("roofline"), *report_tables.compose_roofline(found)]),
+        ("profiling", "What profiling costs", report_tables.compose_overheads(found)),
+        ("container", "What the container costs", report_tables.compose_container(found)),
         ("conditions", "Hardware, data and settings", setup_sections.compose_conditions(evidence)),
         ("runs", "Runs", setup_sections.compose_runs(evidence)),
         ("environment", "Environment", setup_sections.compose_environment(evidence)),
@@ -89,16 +90,16 @@ def _compose_reach(evidence: Evidence) -> list[Element]:
     model = any(ratio.scope == "model" for ratio in comparison.ratios)
     elements: list[Element] = []
     for unequal in (False, True):
-        if rows := tabulate_speedups(comparison, unequal=unequal):
+        if rows := tabulate_speedups(evidence.findings, unequal=unequal):
             lead = report_tables.RESULT_PROSE["speedups"](unequal, model, comparison.conditions.device_name())
             elements += [Text([lead]), *make_table(rows[0], rows[1:])]
-    sentences = [capitalize(sentence) for sentence in describe_headlines(comparison, tabulated=bool(elements))]
+    sentences = [capitalize(sentence) for sentence in describe_headlines(evidence.findings, tabulated=bool(elements))]
     if not sentences and not elements:
         sentences = [report_tables.RESULT_PROSE["nothing_compared"](len(comparison.ablation) > 1)]
     limits = [
-        *describe_noise(evidence.answer),
-        *describe_container(evidence.answer),
-        *describe_limits(evidence),
+        *describe_noise(evidence.findings.noises),
+        *describe_container(cost for cost, _ in evidence.findings.containers),
+        *describe_limits(list_limits(evidence.results, comparison, evidence.traces, evidence.asked)),
     ]
     return [*elements, Text([*sentences, *limits], bullets=True)]
 

@@ -66,7 +66,7 @@ def _name_compared(found: RatioFinding) -> list[str]:
             return [subject, f" ({found.ranks[0] if found.ranks else 1} GPUs) against ", against]
         case "container":
             return [subject, ": times as long inside the container as outside"]
-        case "noise":
+        case _:
             return [subject, " against itself (noise floor)"]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from speedproof.report.document import Badge, Row, Tone
-from speedproof.report.ranks_section import describe_scalings
+from speedproof.report.ranks_section import describe_scaling
 from speedproof.report.ratio_phrases import (
     describe_cell,
     describe_main,
@@ -13,11 +13,11 @@ from speedproof.report.ratio_phrases import (
     name_mode,
 )
 from speedproof.report.scope import name_found_place
-from speedproof.results.comparison import Comparison
 from speedproof.results.comparison_rows import ClaimResult, ClaimVerdict
 from speedproof.stats.finding import RatioFinding
-from speedproof.stats.main_ratios import Answer, group_speedups, list_speedups
-from speedproof.stats.metrics import METRICS, PROCESS_TO_QUALITY
+from speedproof.stats.found_tables import Findings, UnreachedFinding
+from speedproof.stats.main_ratios import Answer
+from speedproof.stats.metrics import METRICS
 from speedproof.util.numbers import NO_NUMBER, format_range, format_value
 
 # More speedups than these are a table's matter.
@@ -29,29 +29,35 @@ def name_case(case: str) -> str:
     return case.replace("_", " ").replace("/", ", ")
 
 
-def describe_headlines(comparison: Comparison, tabulated: bool = False) -> list[str]:
+def describe_headlines(findings: Findings, tabulated: bool = False) -> list[str]:
     """Return what was measured, a sentence each: speedups, how variants scale, and qualities that not all runs reached.
 
     Speedups are left out if they are `tabulated`.
     """
-    speedups = [] if tabulated else describe_speedups(comparison)
-    return [*speedups, *describe_scalings(comparison), *_describe_unreached(comparison)]
+    speedups = [] if tabulated else describe_speedups(findings)
+    return [*speedups, *map(describe_scaling, findings.scalings), *map(_describe_unreached, findings.unreached)]
 
 
-def describe_speedups(comparison: Comparison) -> list[str]:
+def _describe_unreached(found: UnreachedFinding) -> str:
+    """Return why there is no ratio for a quality that runs of both variants reached, but not all of them."""
+    variants = f"{found.reference.title} / {found.candidate.title}"
+    return f"{found.metric_title} ({found.target:g}): the ratio {variants} is withheld: {found.reason}."
+
+
+def describe_speedups(findings: Findings) -> list[str]:
     """Return one sentence for each compared pair and headline metric: how many times as fast one is as the other.
 
     Those of variants that do unequal work come last.
     """
-    return [describe_speedup(found) for found in sorted(list_speedups(comparison), key=lambda found: found.unequal)]
+    return [describe_speedup(found) for found in sorted(findings.speedups, key=lambda found: found.unequal)]
 
 
-def tabulate_speedups(comparison: Comparison, unequal: bool = False) -> list[Row]:
+def tabulate_speedups(findings: Findings, unequal: bool = False) -> list[Row]:
     """Return a header and a row for each compared pair, the faster variant first; nothing if sentences are few enough.
 
     Variants that do `unequal` work in an epoch stand in a table of their own, with what differs.
     """
-    pairs = group_speedups(comparison)
+    pairs = findings.grouped_speedups
     shown = [own for own in pairs if any(found.unequal for found in own) == unequal]
     if sum(map(len, pairs)) <= _MOST_SENTENCES or not shown:
         return []
@@ -75,20 +81,6 @@ def _tabulate_pair(own: Sequence[RatioFinding], metrics: Sequence[str]) -> Row:
         first.against.title,
         *(cells.get(metric, NO_NUMBER) for metric in metrics),
         ", ".join(counts),
-    ]
-
-
-def _describe_unreached(comparison: Comparison) -> list[str]:
-    """Return why there is no ratio for the best quality that runs of both variants reached, but not all of them."""
-    highest = {
-        (row.reference, row.candidate): row
-        for row in comparison.unreached  # from the easiest target to the hardest
-        if row.reference_reached and row.candidate_reached
-    }
-    titles, what = comparison.variants, comparison.title_of(PROCESS_TO_QUALITY)
-    return [
-        f"{what} ({row.target:g}): the ratio {titles[row.reference]} / {titles[row.candidate]} is withheld: {row.reason}."
-        for row in highest.values()
     ]
 
 

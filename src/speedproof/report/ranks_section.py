@@ -3,8 +3,9 @@
 from speedproof.report.document import Element, Marked, Row, Text, make_table, write_row
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.prose import Prose
-from speedproof.results.comparison import Comparison, Scaling
+from speedproof.report.ratio_phrases import describe_interval, describe_ratio_cells, describe_undecided
 from speedproof.results.trace_results import RanksSummary, RankTimes
+from speedproof.stats.finding import RatioFinding
 from speedproof.util.numbers import format_ratio
 
 _PROSE = Prose("several_gpus.md.j2")
@@ -17,7 +18,7 @@ def compose_gpus(evidence: Evidence) -> list[Element]:
     traced = [(run.title, run.ranks) for run, _ in evidence.traces.values() if run.ranks]
     times = [_list_times(title, summary, rank) for title, summary in traced for rank in summary.ranks]
     notes = [f"{title}: {note}." for title, summary in traced for note in summary.notes]
-    scalings = [_list_cells(scaling) for scaling in evidence.comparison.scaling]
+    scalings = [_list_cells(found) for found in evidence.findings.scalings]
     return [
         *make_table(_SCALINGS, scalings, Marked(_PROSE["scaling_note"]())),
         *make_table(_TIMES, times, Marked(_PROSE["ranks_note"]())),
@@ -25,9 +26,11 @@ def compose_gpus(evidence: Evidence) -> list[Element]:
     ]
 
 
-def describe_scalings(comparison: Comparison) -> list[str]:
-    """Return one sentence for each pair of variants that differ in how many GPUs they train on."""
-    return [_PROSE["scaling"](scaling, *_describe_efficiency(scaling)) for scaling in comparison.scaling]
+def describe_scaling(found: RatioFinding) -> str:
+    """Return a sentence on two variants that differ in how many GPUs they train on."""
+    doubt = f"; {describe_undecided(found)}" if found.is_open else ""
+    evidence = f"{describe_interval(found.ends, found.pairs, found.is_undecided)}{doubt}"
+    return _PROSE["scaling"](found, format_ratio(*found.ends)[0], evidence)
 
 
 def describe_rank_variants(evidence: Evidence) -> list[str]:
@@ -59,14 +62,6 @@ def _list_times(title: str, summary: RanksSummary, rank: RankTimes) -> Row:
     return write_row(title, rank.rank, rank.epoch_s, rank.waited_s, training_s, *communication_s)
 
 
-def _list_cells(scaling: Scaling) -> Row:
-    gpus = f"{scaling.smaller_ranks} → {scaling.larger_ranks}"
-    efficiency, interval = _describe_efficiency(scaling)
-    return write_row(scaling.smaller_title, scaling.larger_title, gpus, scaling.kind, efficiency, interval, scaling.pairs)
-
-
-def _describe_efficiency(scaling: Scaling) -> tuple[str, str]:
-    """Return the efficiency and its interval, and that it shows no difference where it holds 1."""
-    value, interval = format_ratio(scaling.efficiency, scaling.low, scaling.high)
-    holds_one = scaling.low is not None and scaling.high is not None and scaling.low <= 1 <= scaling.high
-    return value, f"{interval}: inconclusive" if holds_one else interval
+def _list_cells(found: RatioFinding) -> Row:
+    gpus = " → ".join(map(str, reversed(found.ranks or ())))
+    return write_row(found.against.title, found.subject.title, gpus, found.scaling, *describe_ratio_cells(found), found.pairs)

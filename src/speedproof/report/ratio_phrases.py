@@ -1,7 +1,5 @@
 """A finding about a ratio, in words: one place for the clauses of `prove`, the first screen, headlines and tables."""
 
-from typing import Literal
-
 from speedproof.report.document import Badge, Tone, VariantName
 from speedproof.report.objection_phrases import describe_condition, describe_objection, describe_remedy
 from speedproof.report.scope import describe_place, name_here, warn_of_machines
@@ -9,7 +7,7 @@ from speedproof.results.comparison import StoppedExperiment
 from speedproof.results.comparison_rows import Needed, Scope
 from speedproof.results.quality import Quality
 from speedproof.stats.estimates import LEAST_PAIRS, MOST_NAMED
-from speedproof.stats.finding import Learning, RatioEnds, RatioFinding, State, WholeProcess
+from speedproof.stats.finding import FoundKind, Learning, RatioEnds, RatioFinding, State, WholeProcess
 from speedproof.stats.metrics import METRICS
 from speedproof.stats.proof_claim import Proof
 from speedproof.stats.sequential import MOST_PAIRS
@@ -23,6 +21,11 @@ _OPENINGS: dict[State, str] = {
     State.INCONCLUSIVE: "Inconclusive: ",
     State.CONTESTED: "Inconclusive: ",
     State.EQUIVALENT: "Equivalent: ",
+}
+_UNDECIDED: dict[State, str] = {
+    State.TOO_FEW: "too few pairs for a verdict",
+    State.ONE_PAIR: "too few pairs for a verdict",
+    State.EQUIVALENT: "equivalent",
 }
 _BADGES: dict[State, tuple[str, Tone]] = {
     State.FASTER: ("faster", "good"),
@@ -49,7 +52,7 @@ def describe_state(found: RatioFinding) -> Badge:
     return badge_state(found.state, found.kind, found.unequal)
 
 
-def badge_state(state: State, kind: Literal["ratio", "scaling", "container", "noise"], unequal: bool = False) -> Badge:
+def badge_state(state: State, kind: FoundKind, unequal: bool = False) -> Badge:
     """Return a state in a word or two."""
     text, tone = _OTHER_BADGES.get((kind, state), _BADGES[state])
     shown = state in (State.FASTER, State.SLOWER)
@@ -256,12 +259,17 @@ def describe_futile(stopped: StoppedExperiment) -> str:
 
 def describe_undecided(found: RatioFinding) -> str:
     """Return the words for a ratio without an established difference."""
-    return describe_unclaimed("no verdict" if found.is_undecided else found.state.value)
+    return _UNDECIDED.get(found.state, "inconclusive")
 
 
-def describe_unclaimed(outcome: str) -> str:
-    """Return the words for an outcome in which no variant is faster."""
-    return {"no verdict": "too few pairs for a verdict", "equivalent": "equivalent"}.get(outcome, "inconclusive")
+def describe_ratio_cells(found: RatioFinding) -> tuple[str, str]:
+    """Return a ratio and its interval for a table, and the words for one that shows no difference, or does not count."""
+    value, interval = format_ratio(*found.ends)
+    if found.is_shown:
+        doubt = "of unequal work" if found.unequal else ""
+    else:
+        doubt = "withheld" if found.state == State.WORSE_QUALITY else describe_undecided(found)
+    return value, f"{interval}: {doubt}" if doubt and found.has_interval else interval
 
 
 def _compare(found: RatioFinding, does: str, where: str) -> list[str]:

@@ -28,7 +28,7 @@ from speedproof.results.trace_results import Difference
 from speedproof.util.text import find_width, fold, plain, printable
 
 if TYPE_CHECKING:
-    from speedproof.results.comparison import Comparison
+    from speedproof.stats.found_tables import Findings
 
 _WIDTH = 120  # if the output is not a terminal
 
@@ -77,17 +77,17 @@ def lay_out(listing: Listing) -> list[str]:
     return [line.rstrip() for line in file.getvalue().splitlines() if line.strip()]
 
 
-def print_metrics(comparison: "Comparison", console: Console | None = None) -> None:
+def print_metrics(found: "Findings", console: Console | None = None) -> None:
     """Print every metric of the timed runs."""
     from speedproof.report.report_tables import list_further, list_levels  # of a results folder, which no trace's tables need
 
     console = console or _make_console()
     for title, columns, rows in (
-        ("Timed runs", ["variant", "metric", ">mean", ">95 % interval", ">runs"], list_levels(comparison)),
+        ("Timed runs", ["variant", "metric", ">mean", ">95 % interval", ">runs"], list_levels(found)),
         (
             "Further metrics; a ratio above 1 is better than the first variant",
             ["metric", "variant", ">mean", ">95 % interval", ">runs", ">ratio"],
-            list_further(comparison),
+            list_further(found),
         ),
     ):
         _print_listing(console, Listing(title, columns, rows, most=len(rows)))

@@ -7,6 +7,7 @@ from typing import Literal
 
 from speedproof.results.asked import Asked, Claim
 from speedproof.results.comparison import (
+    AblationWhole,
     Comparison,
     ContainerCost,
     NoiseFloor,
@@ -14,6 +15,7 @@ from speedproof.results.comparison import (
     QualityCheck,
     Ratio,
     Scaling,
+    Stage,
     StoppedExperiment,
 )
 from speedproof.results.comparison_rows import ClaimResult, Needed, Objection, SampledRow, Scope, list_leading
@@ -24,6 +26,7 @@ from speedproof.stats.metrics import METRICS, PROCESS
 from speedproof.stats.proof_claim import Proof, check_claimed, is_better, is_hidden_by_digits, judge_ratio, name_judged
 
 FoundRow = Ratio | ContainerCost | Scaling | NoiseFloor
+FoundKind = Literal["ratio", "scaling", "container", "noise", "stage", "ablation"]
 RatioEnds = tuple[float, float | None, float | None]  # a ratio, and the ends of its interval
 
 
@@ -99,7 +102,7 @@ class WholeProcess:
 class RatioFinding:
     """A ratio as it is read: how many times as fast the `subject` is as the other variant; what is known of it, and why."""
 
-    kind: Literal["ratio", "scaling", "container", "noise"]
+    kind: FoundKind
     subject: NamedVariant
     against: NamedVariant
     metric: str
@@ -125,6 +128,7 @@ class RatioFinding:
     hidden_by_digits: bool = False
     digits_decide: bool = False  # whether printed digits made its outcome another
     ranks: tuple[int, int] | None = None  # of the subject and of the other, if these differ
+    scaling: Literal["weak", "strong"] | None = None
     largest: float | None = None  # difference of a pair, as a fraction, of what is compared with itself
     documented: Sequence[ClaimResult] = ()
     others: Sequence[tuple[str | None, RatioEnds]] = ()  # the same ratio in other experiments
@@ -194,21 +198,22 @@ class Reader:
                 return self._read_ratio(row, turned)
             case Scaling():
                 larger, smaller = NamedVariant(row.larger, row.larger_title), NamedVariant(row.smaller, row.smaller_title)
-                ranks = (row.larger_ranks, row.smaller_ranks)
                 title, metric = f"{row.kind} scaling", "scaling efficiency"
-                return RatioFinding("scaling", larger, smaller, metric, title, *self._read_common(row), ranks=ranks)
+                ranks, common = (row.larger_ranks, row.smaller_ranks), self.read_common(row)
+                return RatioFinding("scaling", larger, smaller, metric, title, *common, ranks=ranks, scaling=row.kind)
             case _:
                 kind: Literal["container", "noise"] = "container" if isinstance(row, ContainerCost) else "noise"
                 own, title = NamedVariant(row.variant, row.title), self.comparison.title_of(row.metric)
                 largest = row.largest if isinstance(row, NoiseFloor) else None
-                return RatioFinding(kind, own, own, row.metric, title, *self._read_common(row), largest=largest)
+                return RatioFinding(kind, own, own, row.metric, title, *self.read_common(row), largest=largest)
 
     def find_timed(self, first: str, other: str, metric: str) -> Ratio | None:
         """Return the ratio of two variants' timed runs by a metric, whichever of them is the reference."""
         timed = (one for one in self.comparison.ratios if (one.metric, one.mode, one.target) == (metric, "timed", None))
         return next((one for one in timed if {one.reference, one.candidate} == {first, other}), None)
 
-    def _read_common(self, row: FoundRow, turned: bool = False) -> tuple[RatioEnds, int, State, MeasuredPlace]:
+    def read_common(self, row: FoundRow | AblationWhole, turned: bool = False) -> tuple[RatioEnds, int, State, MeasuredPlace]:
+        """Return what every finding of a ratio has: its ends, its pairs, its state and where it holds."""
         return orient(row, turned), row.pairs, judge_row(row, turned), self.place(row)
 
     def place(self, row: SampledRow) -> MeasuredPlace:
@@ -234,7 +239,7 @@ class Reader:
             against,
             ratio.metric,
             comparison.title_of(ratio.metric),
-            *self._read_common(ratio, turned),
+            *self.read_common(ratio, turned),
             better=note.better,
             target=ratio.target,
             mode=ratio.mode,
@@ -269,15 +274,15 @@ class Reader:
         return _OUTCOMES.get(state, "inconclusive")
 
 
-def judge_row(row: FoundRow, turned: bool = False) -> State:
+def judge_row(row: FoundRow | Stage | AblationWhole, turned: bool = False) -> State:
     """Return what is known of a ratio, by what was judged of it; if it is `turned`, of the other variant."""
     if row.low is None or row.high is None:
         return State.ONE_PAIR if row.pairs == 1 else State.TOO_FEW
     if isinstance(row, Ratio) and row.contested:
         return State.CONTESTED
-    if isinstance(row, Ratio) and row.withheld:
+    if isinstance(row, Ratio | Stage | AblationWhole) and row.withheld:
         return State.WORSE_QUALITY
-    if isinstance(row, Ratio | ContainerCost):
+    if isinstance(row, Ratio | ContainerCost | Stage | AblationWhole):
         found = State(row.outcome)
         return _TURNED.get(found, found) if turned else found
     if row.low <= 1 <= row.high:
@@ -296,7 +301,7 @@ _OUTCOMES: dict[State, Proof] = {
 }
 
 
-def orient(row: FoundRow, turned: bool = False) -> RatioEnds:
+def orient(row: FoundRow | AblationWhole, turned: bool = False) -> RatioEnds:
     """Return a row's ratio and the ends of its interval; if it is `turned`, the reciprocals."""
     centre = row.efficiency if isinstance(row, Scaling) else row.centre
     if not turned:

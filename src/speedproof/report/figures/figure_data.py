@@ -14,6 +14,7 @@ from speedproof.results.folder import MeasuredRun, Results, difference_folder, r
 from speedproof.results.names import FileName, ProfilerName
 from speedproof.results.summary import IterationUnit, Summary
 from speedproof.results.trace_results import DIFFERENCE_FILE, Difference, read_difference
+from speedproof.stats.found_tables import Findings
 from speedproof.stats.main_ratios import Answer, find_answer
 from speedproof.stats.metrics import TRAINING_EPOCH
 
@@ -34,6 +35,11 @@ class Evidence:
     def answer(self) -> Answer:
         """Return the main findings, which all parts of a report put into words."""
         return find_answer(self.comparison, self.asked)
+
+    @cached_property
+    def findings(self) -> Findings:
+        """Return all that was found, which tables and lists put into words."""
+        return Findings(self.comparison)
 
     @property
     def asked(self) -> Asked | None:
