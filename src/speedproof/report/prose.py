@@ -6,7 +6,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from speedproof.util.numbers import format_count, format_range, format_value
+from speedproof.util.numbers import format_count, format_duration, format_range, format_value
+from speedproof.util.units import MIB
 
 
 def make_environment(package: str = "speedproof.report", folder: str = "templates", **options: Any) -> Environment:
@@ -24,7 +25,15 @@ def is_of_kind(element: object, name: str) -> bool:
 def _load_macros(template: str) -> Any:
     # Paragraphs are text, not markup: who shows them escapes them.
     environment = make_environment(autoescape=False)
-    environment.filters.update(value=format_value, count=format_count, range=format_range)
+    environment.filters.update(
+        value=format_value,
+        count=format_count,
+        range=format_range,
+        duration=format_duration,
+        two_digits="{:.2g}".format,
+        three_digits="{:.3g}".format,
+        mib=lambda number: format_value(number / MIB, "MiB"),
+    )
     return environment.get_template(template).module
 
 

@@ -47,7 +47,7 @@ def list_limits(results: Results, comparison: Comparison, traces: Traces, asked:
         *list_stops(comparison),
         *find_observed_ranges(results),
         *group_throttled(comparison.throttled),
-        *(Limit("continued", {"run": one}) for one in comparison.continued),
+        *_find_continued(comparison),
         *_limit_experiments(results, comparison),
         *_find_traces_elsewhere(results, traces),
         *_find_traces_of_many(results, traces),
@@ -169,6 +169,12 @@ def group_throttled(rows: Sequence[Throttled]) -> Iterator[Limit]:
         shares = [row.share for row in throttled]
         runs = [f"{row.experiment}/{row.run}" for row in throttled]
         yield Limit("throttled", {"low": min(shares), "high": max(shares), "runs": runs, "reasons": own})
+
+
+def _find_continued(comparison: Comparison) -> Iterator[Limit]:
+    for row in comparison.continued:
+        breaks = list(zip(row.epochs, row.reasons, strict=True))
+        yield Limit("continued", {"run": f"{row.experiment}/{row.run}", "breaks": breaks})
 
 
 def _limit_experiments(results: Results, comparison: Comparison) -> Iterator[Limit]:
