@@ -28,10 +28,10 @@ def compose_document(
     evidence: Evidence, pictures: dict[str, Picture] | None = None, timeline: Markup | None = None
 ) -> Document:
     """Return the report on a results folder, with the given figures, by name, and timeline."""
-    comparison = evidence.comparison
+    found = evidence.findings
     case = name_case(evidence.results.runs[0].run.case)
-    title = f"{capitalize(case)}: {'documented speedups' if comparison.claims else 'speedups'}, measured"
-    unfolded = {"reach", "why", "timeline", "claims", *(["ablation"] if len(comparison.ablation) <= _LONG_ABLATION else [])}
+    title = f"{capitalize(case)}: {'documented speedups' if found.claims else 'speedups'}, measured"
+    unfolded = {"reach", "why", "timeline", "claims", *(["ablation"] if len(found.stages) <= _LONG_ABLATION else [])}
     sections = make_sections(_list_parts(evidence, pictures or {}, timeline), unfolded)
     return Document(title, compose_first_screen(evidence), sections)
 
@@ -86,22 +86,23 @@ def find_timeline_variants(evidence: Evidence) -> list[TracedVariant]:
 
 
 def _compose_reach(evidence: Evidence) -> list[Element]:
-    comparison = evidence.comparison
-    model = any(ratio.scope == "model" for ratio in comparison.ratios)
+    found = evidence.findings
     elements: list[Element] = []
     for unequal in (False, True):
-        if rows := tabulate_speedups(evidence.findings, unequal=unequal):
-            lead = report_tables.RESULT_PROSE["speedups"](unequal, model, comparison.conditions.device_name())
+        if rows := tabulate_speedups(found, unequal=unequal):
+            lead = report_tables.RESULT_PROSE["speedups"](unequal, found.speaks_for_models, found.device)
             elements += [Text([lead]), *make_table(rows[0], rows[1:])]
-    sentences = [capitalize(sentence) for sentence in describe_headlines(evidence.findings, tabulated=bool(elements))]
+    sentences = [capitalize(sentence) for sentence in describe_headlines(found, tabulated=bool(elements))]
     if not sentences and not elements:
-        sentences = [report_tables.RESULT_PROSE["nothing_compared"](len(comparison.ablation) > 1)]
-    limits = [
-        *describe_noise(evidence.findings.noises),
-        *describe_container(cost for cost, _ in evidence.findings.containers),
-        *describe_limits(list_limits(evidence.results, comparison, evidence.traces, evidence.asked)),
+        sentences = [report_tables.RESULT_PROSE["nothing_compared"](len(found.stages) > 1)]
+    limits = list_limits(evidence.results, evidence.comparison, evidence.traces, evidence.asked)
+    said = [
+        *sentences,
+        *describe_noise(found.noises),
+        *describe_container(cost for cost, _ in found.containers),
+        *describe_limits(limits),
     ]
-    return [*elements, Text([*sentences, *limits], bullets=True)]
+    return [*elements, Text(said, bullets=True)]
 
 
 def _compose_why(evidence: Evidence) -> list[Element]:

@@ -10,7 +10,7 @@ from speedproof.report.document import ShellCommand
 from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.prose import Prose
-from speedproof.report.ratio_phrases import describe_interval, describe_undecided
+from speedproof.report.ratio_phrases import describe_evidence, describe_undecided
 from speedproof.report.scope import name_found_place
 from speedproof.results.comparison_rows import ClaimVerdict
 from speedproof.results.folder import Results
@@ -79,7 +79,7 @@ def _describe_whole(found: AblationFinding) -> str:
         f"{whole.metric_title.capitalize()}, {whole.against.title} / the last stage, in the ablation's own "
         f"{name_found_place('experiments', whole.place)}: {format_ratio(*whole.ends)[0]}"
         f"{f', withheld: {found.withheld}' if found.withheld else ''} "
-        f"({describe_interval(whole.ends, whole.pairs, whole.is_undecided)}); "
+        f"({describe_evidence(whole)}); "
         f"the stages multiply to {format_value(found.product, '×')}"
     )
     if found.multiplies is None:

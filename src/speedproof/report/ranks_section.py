@@ -3,7 +3,7 @@
 from speedproof.report.document import Element, Marked, Row, Text, make_table, write_row
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.prose import Prose
-from speedproof.report.ratio_phrases import describe_interval, describe_ratio_cells, describe_undecided
+from speedproof.report.ratio_phrases import describe_evidence, describe_ratio_cells, describe_undecided
 from speedproof.results.trace_results import RanksSummary, RankTimes
 from speedproof.stats.finding import RatioFinding
 from speedproof.util.numbers import format_ratio
@@ -29,7 +29,7 @@ def compose_gpus(evidence: Evidence) -> list[Element]:
 def describe_scaling(found: RatioFinding) -> str:
     """Return a sentence on two variants that differ in how many GPUs they train on."""
     doubt = f"; {describe_undecided(found)}" if found.is_open else ""
-    evidence = f"{describe_interval(found.ends, found.pairs, found.is_undecided)}{doubt}"
+    evidence = f"{describe_evidence(found)}{doubt}"
     return _PROSE["scaling"](found, format_ratio(*found.ends)[0], evidence)
 
 

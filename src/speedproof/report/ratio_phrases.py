@@ -7,7 +7,7 @@ from speedproof.results.comparison import StoppedExperiment
 from speedproof.results.comparison_rows import Needed, Scope
 from speedproof.results.quality import Quality
 from speedproof.stats.estimates import LEAST_PAIRS, MOST_NAMED
-from speedproof.stats.finding import FoundKind, Learning, RatioEnds, RatioFinding, State, WholeProcess
+from speedproof.stats.finding import FoundKind, Learning, RatioFinding, State, WholeProcess
 from speedproof.stats.metrics import METRICS
 from speedproof.stats.proof_claim import Proof
 from speedproof.stats.sequential import MOST_PAIRS
@@ -116,7 +116,7 @@ def describe_sureness(found: RatioFinding) -> str:
     """Return the interval with its pairs and machines, and, if that does not decide, what would."""
     machines = f"{found.place.hosts} machines" if found.place.scope == "model" else "one machine"
     experiment = f", {found.place.experiment}" if found.place.experiment else ""
-    evidence = f"{_describe_evidence(found, f' on {machines}{experiment}')}."
+    evidence = f"{describe_evidence(found, f' on {machines}{experiment}')}."
     if found.needed:
         return f"{evidence} {describe_needed(found.needed, found.place.scope, ' which is faster')}."
     for claim in found.documented:
@@ -128,7 +128,7 @@ def describe_sureness(found: RatioFinding) -> str:
 
 def write_proof_sentence(found: RatioFinding, claim: str | None, fixed_rounds: bool) -> str:
     """Return a paragraph with all that a proof found about a command; `claim` is the claim as it was typed."""
-    evidence = "; ".join([_describe_evidence(found), *describe_whole(found.whole), *_describe_observed(found)])
+    evidence = "; ".join([describe_evidence(found), *describe_whole(found.whole), *_describe_observed(found)])
     verb = "measured" if found.is_open or found.is_undecided else "is"
     said = f"{''.join(_compare(found, verb, _describe_here(found)))}{_name_metric(found)} ({evidence})"
     if found.is_undecided:
@@ -173,7 +173,7 @@ def describe_speedup(found: RatioFinding) -> str:
     """Return a headline: the metric, which variant is how many times as fast, where, and how sure that is."""
     what = found.metric_title if found.target is None else f"{found.metric_title} ({found.target:g})"
     where = f" {describe_place(found.place)}"
-    evidence = _describe_evidence(found)
+    evidence = describe_evidence(found)
     if found.needed:
         evidence += f"; {describe_needed(found.needed, found.place.scope)}"
     if found.state == State.WORSE_QUALITY and found.learning:
@@ -234,10 +234,12 @@ def describe_whole(whole: WholeProcess | None) -> list[str]:
     return [f"{value}{'' if whole.ends[1] is None else f' ({interval})'} by the {whole.title}"]
 
 
-def describe_interval(ends: RatioEnds, pairs: int, few: bool, where: str = "", *bounds: float, joint: bool = False) -> str:
-    """Return a ratio's interval and its number of pairs; a `joint` interval holds together with others."""
-    interval = "" if ends[1] is None else f"{'joint ' if joint else ''}95 % interval {format_ratio(*ends, *bounds)[1]}, "
-    return f"{interval}{format_count(pairs, 'pair')} of runs{where}{f'; a verdict needs {LEAST_PAIRS}' if few else ''}"
+def describe_evidence(found: RatioFinding, where: str = "") -> str:
+    """Return a ratio's interval, jointly with others if it is one of several, and its number of pairs."""
+    joint = "joint " if found.joint else ""
+    interval = f"{joint}95 % interval {format_ratio(*found.ends, *found.bounds)[1]}, " if found.has_interval else ""
+    few = f"; a verdict needs {LEAST_PAIRS}" if found.is_undecided else ""
+    return f"{interval}{format_count(found.pairs, 'pair')} of runs{where}{few}"
 
 
 def describe_needed(needed: Needed, scope: Scope | None, question: str = "") -> str:
@@ -300,10 +302,6 @@ def _describe_doing(found: RatioFinding) -> str:
 def _name_metric(found: RatioFinding) -> str:
     target = "" if found.target is None else f" ({found.target:g})"
     return f", by the {found.metric_title}{target}{name_mode(found)}"
-
-
-def _describe_evidence(found: RatioFinding, where: str = "") -> str:
-    return describe_interval(found.ends, found.pairs, found.is_undecided, where, *found.bounds, joint=found.joint)
 
 
 def _describe_observed(found: RatioFinding) -> list[str]:

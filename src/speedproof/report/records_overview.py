@@ -19,6 +19,7 @@ from speedproof.results.comparison_rows import ClaimResult, ClaimVerdict
 from speedproof.results.files import read_text, write_text
 from speedproof.results.folder import read_current_comparison, read_results
 from speedproof.stats.estimates import LEAST_PAIRS
+from speedproof.stats.found_tables import Findings
 from speedproof.stats.main_ratios import list_judged
 from speedproof.stats.metrics import TRAINING_EPOCH
 from speedproof.util.errors import RecordError
@@ -191,7 +192,7 @@ def _training_epochs_s(comparison: Comparison) -> list[tuple[str, list[float]]]:
     A stage of an ablation between two variants is left out.
     """
     found: dict[str, list[float]] = {}
-    for row in comparison.measured:
-        if (row.mode, row.metric) == ("timed", TRAINING_EPOCH):
-            found.setdefault(row.title, []).append(row.centre)
+    for one in Findings(comparison).levels:
+        if one.metric == TRAINING_EPOCH:
+            found.setdefault(one.variant.title, []).append(one.ends[0])
     return sorted(found.items(), key=lambda variant: -min(variant[1]))

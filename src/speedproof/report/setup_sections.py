@@ -129,15 +129,13 @@ def _list_absent_pictures(evidence: Evidence) -> list[str]:
 def compose_numbers(evidence: Evidence) -> list[Element]:
     """Compose how each metric and its interval are computed, for the main metrics and the further ones that were measured."""
     comparison = evidence.comparison
-    measured = {row.metric for row in comparison.measured}
     rules = [
         [note.title, note.expression, ", ".join(note.files)]
         for name, note in comparison.metrics.items()
-        if name in measured or not (note.further or evidence.proof)
+        if name in evidence.findings.measured_metrics or not (note.further or evidence.proof)
     ]
-    together = max((ratio.comparisons for ratio in comparison.ratios), default=1)
     old_order = any(experiment.design == OLD_DESIGN for experiment in evidence.results.experiments)
-    note = RESULT_PROSE["intervals"](bool(comparison.stopped), old_order, together)
+    note = RESULT_PROSE["intervals"](bool(comparison.stopped), old_order, evidence.findings.joint_intervals)
     return [Table(["Metric", "How it is made", "Of each run's"], rules, [note])]
 
 

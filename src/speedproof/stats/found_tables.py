@@ -111,6 +111,20 @@ class Findings:
         return self.comparison.conditions.device_name()
 
     @property
+    def speaks_for_models(self) -> bool:
+        """Return whether a ratio holds for a model of GPU."""
+        return any(row.scope == "model" for row in self.comparison.ratios)
+
+    @property
+    def joint_intervals(self) -> int:
+        """Return how many intervals of a metric hold together, at most."""
+        return max((row.comparisons for row in self.comparison.ratios), default=1)
+
+    @property
+    def measured_metrics(self) -> set[str]:
+        return {row.metric for row in self.comparison.measured}
+
+    @property
     def claims(self) -> Sequence[ClaimResult]:
         return self.comparison.claims
 
@@ -164,7 +178,7 @@ class Findings:
     @cached_property
     def further(self) -> list[tuple[LevelFinding, RatioFinding | None]]:
         """Return the further levels, each with its ratio to the first variant, if it has one."""
-        known = {None, *(row.metric for row in self.comparison.measured)}
+        known = {None, *self.measured_metrics}
         first = next(iter(self.comparison.variants))
         ratios = {(one.metric, _names(one), one.place.experiment): one for one in self.ratios}
         levels = [one for one in self.levels if self.is_further(one) and METRICS[one.metric].listed_with in known]
