@@ -21,16 +21,9 @@ class Answer:
     """What a comparison says first: its main findings, or why there is none."""
 
     mains: Sequence[RatioFinding]
-    noises: Sequence[RatioFinding] = ()  # variants against themselves
-    containers: Sequence[RatioFinding] = ()  # what the container costs
+    noise: RatioFinding | None = None  # how far a variant differs from itself by the main metric, of most pairs
     alone: ClaimResult | None = None  # the documented number to show if no two variants could be compared
     differences: Sequence[str] = ()  # for which variants could not be compared
-
-    @property
-    def noise(self) -> RatioFinding | None:
-        """Return how far a variant differs from itself by the main metric, of most pairs."""
-        metric = self.mains[0].metric if self.mains else ""
-        return max((one for one in self.noises if one.metric == metric), key=lambda one: one.pairs, default=None)
 
     @property
     def documented(self) -> RatioFinding | None:
@@ -48,8 +41,9 @@ def find_answer(comparison: Comparison, asked: Asked | None = None) -> Answer:
     why = dict.fromkeys(what for one in comparison.incomparable if one.mode == "timed" for what in one.differences)
     measured = [claim for claim in list_judged(comparison) if claim.measured is not None]
     alone = min(measured, key=lambda claim: claim.verdict == "inconclusive", default=None)
-    noises, containers = map(reader.read, comparison.noise_floor), map(reader.read, comparison.container)
-    return Answer(mains, list(noises), list(containers), None if mains else alone, list(why))
+    floors = [row for row in comparison.noise_floor if mains and row.metric == mains[0].metric]
+    noise = reader.read(max(floors, key=lambda row: row.pairs)) if floors else None
+    return Answer(mains, noise, None if mains else alone, list(why))
 
 
 def list_speedups(comparison: Comparison) -> list[RatioFinding]:
