@@ -114,7 +114,7 @@ def _list_phases(summary: Summary) -> Listing:
 
 def _list_gaps(summary: Summary) -> Listing:
     where = "in the profiler's window" if summary.zero_ns is not None else "after the trace's first event"
-    columns = [*_WHERE, f">{summary.found.unit}", "cause of most", "detail", ">of it", "before", "after"]
+    columns = [*_WHERE, f">{summary.found.unit}", "largest cause", "detail", ">of it", "before", "after"]
     rows = []
     for gap in summary.gaps:
         why = (gap.cause, gap.detail, format_value(gap.share, "%"), _shorten(gap.before), _shorten(gap.after))
