@@ -116,13 +116,15 @@ def _print_listing(console: Console, listing: Listing) -> None:
         return
     listing = listing.filled()
     rows = [[plain(printable(cell)) for cell in row] for row in listing.rows[: listing.most]]
-    columns = [_Column(name, cells) for name, cells in zip(listing.columns, zip(*rows, strict=True), strict=True)]
+    columns = [
+        _Column(column.lstrip(">"), cells, column.startswith(">"))
+        for column, cells in zip(listing.columns, zip(*rows, strict=True), strict=True)
+    ]
     if listing.title:
         _print_line(console, listing.title)
     fits = sum(column.least + _BETWEEN for column in columns) <= console.width
-    for line in (
-        _draw(console, columns) if fits or len({column.numbers for column in columns}) == 1 else _stack(console, columns)
-    ):
+    of_one_kind = len({column.numbers for column in columns}) == 1
+    for line in _draw(console, columns) if fits or of_one_kind else _stack(console, columns):
         console.print(line, soft_wrap=True)
     if (left_off := len(listing.rows) - listing.most) > 0:
         _print_line(console, f" and {left_off} more")
@@ -131,14 +133,11 @@ def _print_listing(console: Console, listing: Listing) -> None:
 
 @dataclass(frozen=True)
 class _Column:
-    """A column of a table; the name of one of numbers begins with `>`."""
+    """A column of a table, of words or of numbers."""
 
-    name: str
+    title: str
     cells: Sequence[str]
-
-    @property
-    def numbers(self) -> bool:
-        return self.name.startswith(">")
+    numbers: bool
 
     @cached_property
     def longest(self) -> int:
@@ -154,10 +153,6 @@ class _Column:
     def least(self) -> int:
         """Return the width below which it cannot be read."""
         return self.longest if self.whole else min(self.longest, _LEAST_TEXT)
-
-    @property
-    def title(self) -> str:
-        return self.name.removeprefix(">")
 
 
 def _draw(console: Console, columns: Sequence[_Column]) -> list[str]:
