@@ -86,6 +86,7 @@ def test_the_filter_keeps_the_rows_with_all_its_words(opened):
 def test_it_fits_and_has_no_serious_finding(opened, width, scheme):
     page = opened(width, scheme)
     assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate("(({scrollWidth, clientWidth}) => scrollWidth - clientWidth)(document.querySelector('.table'))") == 0
     page.evaluate(AXE.read_text(encoding="utf-8") + "\n0")
     assert page.evaluate(SERIOUS) == []
 
