@@ -38,7 +38,7 @@ class ShownGap:
 
     length: str
     start: str
-    cause: str  # the one that fills most of it
+    cause: str  # the one that fills the largest part of it
     share: str  # of it that this cause fills
 
 
