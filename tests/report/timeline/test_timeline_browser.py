@@ -290,6 +290,10 @@ def test_print_shows_all_rows_whole_and_light_and_the_screen_comes_back(opened, 
         trace.call("cudaLaunchKernel", 100 * number, 100 * number + 1, thread=100 + number)
     page = opened(TracedVariant("many", trace.write(tmp_path / "trace")))
     page.look(1000, 900, "dark")
+    page.evaluate("addEventListener('beforeprint', () => { window.left = part('more').textContent; }) || 0")
+    page.call("Page.printToPDF")
+    assert page.evaluate("left") == "6 of 37 rows"
+    assert page.evaluate("part('more').textContent") == "Show all 37 rows"
     page.evaluate("part('more').click()")
     page.settle()
     seen = page.evaluate("[canvas(0).width, canvas(0).height, pixels(0)]")

@@ -300,7 +300,8 @@
       this.height = y;
       this.sheet.style.height = `${OVERVIEW + RULER + y}px`;
       this.more.hidden = this.allRows;
-      this.more.textContent = `Show all ${this.trace.rows.length} rows`;
+      const count = this.trace.rows.length;
+      this.more.textContent = this.app.printing ? `${rows.length} of ${count} rows` : `Show all ${count} rows`;
     }
 
     /** Return how long the events of a row's first lane last inside of the loop. */
@@ -598,11 +599,12 @@
       this.drawNow();
     }
 
-    /** Draw for paper, all rows at once and light, or again for the screen; a printing browser does not wait for a frame. */
+    /** Draw for paper, all shown rows at once and light, or again for the screen; a printing browser does not wait for a frame. */
     print(printing) {
       this.printing = printing;
       root.style.colorScheme = printing ? 'light' : '';
       this.palette.refresh();
+      this.variants.forEach((variant) => variant.arrange());
       this.recolour();
       this.drawNow();
     }
