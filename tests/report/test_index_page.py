@@ -1,5 +1,6 @@
 """The page on several results: a row for each, which a browser sorts and filters."""
 
+import re
 import shutil
 from urllib.parse import unquote
 
@@ -21,7 +22,7 @@ def index(gpu_results, cpu_results, tmp_path_factory):
         shutil.copytree(results, folder / "all" / name)
     for name in ("report.html", "report.md"):
         (folder / "all/no-report" / name).unlink()
-    return write_index(sorted((folder / "all").iterdir()), folder)
+    return write_index({path: path.name for path in sorted((folder / "all").iterdir())}, folder)
 
 
 def list_rows(browser):
@@ -94,7 +95,7 @@ def test_it_fits_and_has_no_serious_finding(opened, width, scheme):
 def test_names_are_shown_and_not_run(gpu_results, tmp_path):
     hostile = "<img src=x onerror=alert(1)>"
     shutil.copytree(gpu_results, tmp_path / hostile)
-    page = Page(write_index([tmp_path / hostile], tmp_path).read_text(encoding="utf-8"))
+    page = Page(write_index({tmp_path / hostile: hostile}, tmp_path).read_text(encoding="utf-8"))
     assert hostile in page.text and page.count("img") == 0
     (link,) = (values["href"] for tag, values in page.tags if tag == "a")
     assert "<" not in link and unquote(link) == f"{hostile}/report.html"
@@ -107,7 +108,9 @@ def test_the_command_finds_results_below_a_folder_and_a_proofs(index, speedproof
         "results", "report", "--index", index.parent / "all", "--index", tmp_path, "--out", tmp_path / "site"
     )
     assert (told.returncode, told.stdout) == (0, f"Index of 4 results: {tmp_path / 'site/index.html'}\n")
-    assert "../proof/results/report.html" in (tmp_path / "site/index.html").read_text(encoding="utf-8")
+    page = Page((tmp_path / "site/index.html").read_text(encoding="utf-8"))
+    assert "../proof/results/report.html" in [values.get("href") for _, values in page.tags]
+    assert re.search(r" · proof\s", page.text)
 
 
 def test_a_folder_without_results_is_refused(speedproof_here, tmp_path):

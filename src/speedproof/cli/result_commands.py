@@ -116,8 +116,8 @@ def _write_index(folders: list[Path], out: Path) -> None:
     from speedproof.report.index_page import write_index
     from speedproof.run.proof.find import list_results
 
-    found = dict.fromkeys(results for folder in folders for results in list_results(folder))
-    say(f"Index of {format_count(len(found), 'result')}: {write_index([*found], out)}")
+    found = {results: name for folder in folders for results, name in list_results(folder).items()}
+    say(f"Index of {format_count(len(found), 'result')}: {write_index(found, out)}")
 
 
 @command(commands, "speedproof results rebuild --from records/2026-11-25-h200-turbo-epoch --claims claims.yaml")

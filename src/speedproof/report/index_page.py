@@ -1,7 +1,7 @@
 """`index.html`: the main finding of each of several results as a row of one table, with a link to its report."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
@@ -40,13 +40,15 @@ class IndexRow:
     setup: Setup
 
 
-def write_index(results: Sequence[Path], out: Path) -> Path:
-    """Write the page on these results into a folder, the newest first, and return its path.
+def write_index(results: Mapping[Path, str], out: Path) -> Path:
+    """Write the page on these results, each with what to call it, into a folder, the newest first, and return its path.
 
     Raises:
         RecordError: a result cannot be read.
     """
-    rows = sorted((_read_row(folder, out) for folder in results), key=lambda row: row.setup.date, reverse=True)
+    rows = sorted(
+        (_read_row(folder, name, out) for folder, name in results.items()), key=lambda row: row.setup.date, reverse=True
+    )
     environment = make_environment(autoescape=True)
     environment.filters.update(show=show)
     page = out / INDEX_FILE
@@ -54,15 +56,15 @@ def write_index(results: Sequence[Path], out: Path) -> Path:
     return page
 
 
-def _read_row(folder: Path, out: Path) -> IndexRow:
+def _read_row(folder: Path, name: str, out: Path) -> IndexRow:
     comparison = read_current_comparison(folder)
     answer = find_answer(comparison, read_asked(folder))
     report = next((path for path in (folder / PAGE_FILE, folder / "report.md") if path.is_file()), None)
     link = quote(os.path.relpath(report.absolute(), out.absolute())) if report else ""
     setup = read_setup(folder, comparison)
     if answer.mains:
-        return _describe_main(answer, folder.absolute().name, link, setup)
-    row = _describe_alone(answer.alone, folder.absolute().name, link, setup)
+        return _describe_main(answer, name, link, setup)
+    row = _describe_alone(answer.alone, name, link, setup)
     return row if answer.alone else replace(row, title=", ".join(comparison.variants.values()))
 
 

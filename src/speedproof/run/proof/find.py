@@ -36,20 +36,19 @@ def take_results(given: Path | None) -> Path:
     return folder / RESULTS if (folder / VERDICT_FILE).is_file() else folder
 
 
-def list_results(folder: Path) -> list[Path]:
-    """Return the results folder that this is, or all those one folder below; of a proof's folder the one within.
+def list_results(folder: Path) -> dict[Path, str]:
+    """Return the results folder that this is, or all those one folder below, each with its name; a proof's has the proof's.
 
     Raises :class:`RecordError` if there is none.
     """
-    holding = {
-        path.parent for name in (COMPARISON_FILE, VERDICT_FILE) for path in (*folder.glob(name), *folder.glob(f"*/{name}"))
-    }
-    found = {take_results(path) for path in ({folder} & holding or holding)}
+    places = (path for name in (COMPARISON_FILE, VERDICT_FILE) for path in (*folder.glob(name), *folder.glob(f"*/{name}")))
+    holding = {path.parent for path in places}
+    found = {take_results(path): path.absolute().name for path in sorted({folder} & holding or holding)}
     if not found:
         raise RecordError(
             f"{folder}: no {COMPARISON_FILE} or {VERDICT_FILE} there or one folder below; give a folder of results"
         )
-    return sorted(found)
+    return found
 
 
 def read_verdict(folder: Path) -> Verdict | None:
