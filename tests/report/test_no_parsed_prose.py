@@ -29,7 +29,7 @@ ALLOWED = {
     "report/records_overview.py": ("marks that users set in a document", {"re.finditer"}),
     "report/terminal.py": (
         "lines and words that are laid out, and the mark of a column of numbers",
-        {"file.getvalue().splitlines", "column.startswith", "name.split"},
+        {"file.getvalue().splitlines", "captured.get().splitlines", "column.startswith", "self.title.split"},
     ),
     "report/timeline/collect.py": ("names of kernels and operators in a trace", {"_WAITS.search", "_SERIAL.sub", "name.split"}),
     "run/proof/attempts.py": (

@@ -1,6 +1,7 @@
 """What `speedproof trace analyze` and `trace diff` print, from traces whose numbers are worked out in tests/trace."""
 
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,25 @@ def test_a_summary_is_tables_of_its_numbers(summary):
     assert lines[2].startswith("Note: 2 processes used a GPU: this is process 0, with 76% of the GPU time")
 
 
+def printed_at(width, show, *arguments):
+    file = StringIO()
+    show(*arguments, Console(file=file, width=width, markup=False, highlight=False))
+    return file.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_row_that_is_too_wide_has_its_names_above_its_numbers(summary, width):
+    lines = [line.strip() for line in printed_at(width, print_summary, summary)]
+    named = lines.index("training · backward · main thread window")
+    assert " ".join(lines[named + 1].split()) == "1 2.00 ms 2.00 ms 2.00 ms 0 s 2.00 ms"
+    assert "part · phase · attributed by" in lines
+
+
+def test_tables_are_parted_by_one_blank_line(summary):
+    lines = printed_at(120, print_summary, summary)
+    assert [pair for pair in pairwise(lines) if not any(map(str.strip, pair))] == []
+
+
 def test_a_cpu_trace_is_summarised_without_its_gpu(tmp_path):
     trace = TraceBuilder()
     trace.range("epoch", 0, 1000)
@@ -78,16 +98,23 @@ def test_a_difference_is_a_table_that_sums(summary):
         update={"account": [share.model_copy(update={"total_ns": 2 * share.total_ns}) for share in summary.account]}
     )
     lines = printed(print_difference, compare_summaries(summary, twice, ("one [a]", "two"), (100, 400)))
-    assert lines[0] == "two takes 10.0 ms more per epoch than one [a]: 20.0 ms against 10.0 ms."
+    assert lines[:3] == ["B takes 10.0 ms more per epoch than A: 20.0 ms against 10.0 ms.", "A: one [a]", "B: two"]
     # 0.010 s for 100 samples are 0.1 ms each; 0.020 s for 400 are 0.05.
-    assert "total +0.010000 -0.050000" in lines
-    assert "gpu training backward +0.001000 -0.005000" in lines
-    assert "residual unexplained +0.000000 +0.000000" in lines
+    assert "total 10.000 20.000 +10.000 -0.050000" in lines
+    assert "gpu training backward 1.000 2.000 +1.000 -0.005000" in lines
+    assert "residual unexplained 0.000 0.000 0.000 0.000000" in lines
 
 
 def test_without_samples_there_is_no_number_by_sample(summary):
     lines = printed(print_difference, compare_summaries(summary, summary, ("one", "two")))
-    assert "total +0.000000" in lines
+    assert "total 10.000 10.000 0.000" in lines
+
+
+def test_what_rounds_to_nothing_has_no_sign(summary):
+    less = [share.model_copy(update={"total_ns": share.total_ns - (share.name == "backward")}) for share in summary.account]
+    difference = compare_summaries(summary, summary.model_copy(update={"account": less}), ("one", "two"))
+    assert -1e-8 < difference.total_s < 0
+    assert [line for line in printed(print_difference, difference) if "-0.000" in line or "+0.000" in line] == []
 
 
 def test_the_known_share_of_idle_time_is_said(tmp_path):
@@ -129,7 +156,7 @@ def traces(tmp_path_factory):
         ),
         (
             "compare {before} {after} --no-page --out {out}",
-            "{after} takes 1.00 ms less per epoch than {before}: 9.00 ms against",
+            "B takes 1.00 ms less per epoch than A: 9.00 ms against 10.0 ms. A: {before} B: {after}",
         ),
     ],
 )
@@ -142,6 +169,16 @@ def test_the_answer_comes_first_and_no_line_is_wider_than_the_terminal(command, 
     # A path is one word, however long: it can be copied.
     assert [line for line in said.splitlines() if len(line) > width and len(line.split()) > 1] == []
     assert [mark for mark in "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}\x1b" if mark in said] == []
+
+
+@pytest.mark.parametrize(
+    "command", ["analyze {before} --out {out}", "analyze {before} --quiet --out {out}", "diff {before} {after} --out {out}"]
+)
+def test_the_page_is_named_last(command, traces, tmp_path):
+    told = CliRunner().invoke(app, ["trace", *command.format(out=tmp_path, **traces).split()], env={"COLUMNS": "120"})
+    assert told.exit_code == 0, told.output
+    assert told.stdout.splitlines()[-1] == f"Report: {tmp_path / 'report.html'}"
+    assert (tmp_path / "report.html").is_file()
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,13 @@ def test_a_pair_says_which_takes_longer_and_its_steps_add_up(summary, tmp_path):
     assert len(tables_of(page, "gaps")) == 2
     turned = compose_pair(b, a, compare_summaries(other, summary, ("after", "before")), NONE)
     assert say(turned.first.sentence) == "before takes 750 µs more per epoch than after: 10.0 ms against 9.25 ms."
+    # The sentence, its reason, the steps and the table all go from the first trace to the second.
+    assert say(turned.first.why).startswith("before takes 750 µs more per epoch under the profiler; it adds ")
+    _, steps = (element for element in turned.sections[0].elements if isinstance(element, Bars))
+    assert [say([bar.text]) for bar in (steps.bars[0], steps.bars[-1])] == ["9.25 ms", "10.0 ms"]
+    terms = tables_of(turned, "terms")[0]
+    assert terms.header[-3:] == ["after, ms", "before, ms", "change, ms"]
+    assert terms.rows[-1][-3:] == ["9.250", "10.000", "+0.750"]
     same = compose_pair(a, a, compare_summaries(summary, summary, ("before", "before")), NONE)
     assert say(same.first.sentence) == "before takes as long per epoch as before: 10.0 ms against 10.0 ms."
 

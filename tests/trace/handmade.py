@@ -74,3 +74,20 @@ def two_epochs() -> TraceBuilder:
         trace.call("cudaLaunchKernel", called, called + 10, 4 + number)
         trace.kernel(called + 25, called + 40, 4 + number, name="at::native::vectorized_elementwise_kernel")
     return trace
+
+
+def many_pieces() -> TraceBuilder:
+    """One epoch with a gap of 1 ms in three phases: `forward` 600 us in three pieces, `update` 250 and 50, `backward` 100."""
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 1100)
+    for name, start, end in (
+        ("forward", 0, 200),
+        ("update", 200, 450),
+        ("forward", 450, 650),
+        ("update", 650, 700),
+        ("forward", 700, 900),
+        ("backward", 900, 1000),
+    ):
+        trace.range(name, start, end)
+    trace.kernel(1000, 1100)
+    return trace

@@ -15,7 +15,8 @@ from tests.workflow.checkout import ROOT
 
 ALONE = "power_iteration__baseline.sqlite"
 PAIR = ("mfu_2gpu_before.sqlite", "mfu_2gpu_after.sqlite")
-BLOCKS = re.findall(r"^```text\n(.*?)^```", (ROOT / "docs/analysis.md").read_text(encoding="utf-8"), re.M | re.S)
+GUIDE = (ROOT / "docs/analysis.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```text\n(.*?)^```", GUIDE, re.M | re.S)
 
 
 def squeeze(text):
@@ -42,3 +43,13 @@ def printed(samples, tmp_path_factory):
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: squeeze(block)[:30])
 def test_the_guide_shows_what_is_printed(block, printed):
     assert [line for line in block.splitlines() if squeeze(line) not in printed] == []
+
+
+def test_the_guide_names_messages_that_exist():
+    shown = GUIDE.partition("## When it refuses")[2].partition("## ")[0]
+    messages = [part for row in re.findall(r"^\| (`.*?) \|", shown, re.M) for part in re.findall(r"`([^`]+)`", row)]
+    assert len(messages) == 11
+    source = squeeze(" ".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/speedproof").rglob("*.py")))
+    # Numbers and versions are filled in, and one word: what is too old, or too new.
+    parts = [part for text in messages for part in re.split(r"\s*(?:…,?|\d\S*|\(.*\)|too old)\s*", text) if part]
+    assert [part for part in parts if part not in source] == []

@@ -9,6 +9,7 @@ import typer
 from speedproof.cli.exits import ProofCommand, ending_as_proof, print_error, print_nothing, say, start_log
 from speedproof.cli.options import ClaimsPath, ConfigFiles, FoundResults, LogFile, command
 from speedproof.util.log_file import log
+from speedproof.util.numbers import format_count
 
 # Commands import what they need when they run: `--help` waits for nothing.
 
@@ -82,24 +83,42 @@ def _print_comparison(results: Path, json: bool, metrics: bool) -> None:
     commands,
     "speedproof results report",
     "speedproof results report --from records/2026-11-25-h200-turbo-epoch --out /tmp/turbo",
+    "speedproof results report --index records --index results --out results",
 )
 def report(
     results: FoundResults = None,
+    index: Annotated[
+        list[Path] | None,
+        typer.Option(help="Instead, write index.html on a folder's results, a row each (repeatable)"),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Output folder. Default: beside the results")] = None,
     log_file: LogFile = None,
 ) -> None:
     """Write report.md and report.html with the figures. The same results give the same bytes."""
+    start_log(log_file)
+    if index:
+        if results:
+            raise typer.BadParameter("give --from or --index, not both")
+        _write_index(index, out or index[0])
+        return
     from speedproof.report.figures.figure_data import read_evidence
     from speedproof.run.archive.rebuild import rebuild_report
     from speedproof.run.proof.find import take_results
     from speedproof.run.staleness import check_current
 
-    start_log(log_file)
     taken = take_results(results)
     check_current(taken)
     folder = out or taken
     rebuild_report(read_evidence(taken), folder)
     log.info("%s: written, and with figures report.html", folder / "report.md")
+
+
+def _write_index(folders: list[Path], out: Path) -> None:
+    from speedproof.report.index_page import write_index
+    from speedproof.run.proof.find import list_results
+
+    found = {results: name for folder in folders for results, name in list_results(folder).items()}
+    say(f"Index of {format_count(len(found), 'result')}: {write_index(found, out)}")
 
 
 @command(commands, "speedproof results rebuild --from records/2026-11-25-h200-turbo-epoch --claims claims.yaml")

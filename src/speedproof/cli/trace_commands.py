@@ -81,9 +81,11 @@ def analyze(
         from speedproof.trace.summary_tables import write_tables
 
         write_tables(summary, tables, parquet)
+    log.info("%s: written", out / "summary.json")
     if not quiet:
         print_summary(summary)
-    log.info("%s: written", out / "summary.json")
+    if page and summary.epochs:
+        _name_page(out)
 
 
 @command(
@@ -126,9 +128,11 @@ def diff(
             choices = _choose_summarized(Choice(epoch, phases, None, whole), summaries)
             _write_views(_name_variants([a, b], [one, other], choices), summaries, difference, out, page, perfetto)
     print_difference(difference)
-    for trace, summary in zip((a, b), summaries, strict=True):
+    for name, summary in zip("AB", summaries, strict=True):
         for warning in summary.warnings:
-            say(f"{trace}: {warning}")
+            say(f"Note: {name}: {warning}")
+    if page:
+        _name_page(out)
 
 
 @command(commands, "speedproof trace ranks rank0/report.sqlite rank1/report.sqlite --out ranks")
@@ -270,6 +274,12 @@ def _write_views(
         drawn = Markup(render_timelines(timelines), instead="")
         made = compose_trace(traced[0], drawn) if difference is None else compose_pair(traced[0], traced[1], difference, drawn)
         render_html(made, out / PAGE_FILE)
+
+
+def _name_page(out: Path) -> None:
+    from speedproof.report.document import PAGE_FILE
+
+    say(f"Report: {out / PAGE_FILE}")
 
 
 def _write_perfetto(variants: Sequence["TracedVariant"], out: Path) -> None:

@@ -34,12 +34,33 @@ _CASES_HEADER = ["Claim", "Documented", "Measured here (95 % interval)", "Condit
 Groups = Mapping[str, Sequence[str]]
 
 
+class Setup(NamedTuple):
+    """When, where, on what data and of which workload results were measured."""
+
+    date: str
+    machine: str
+    data: str
+    workload: str
+
+
 class _Case(NamedTuple):
     """A documented number that was judged, and the record that did so."""
 
     claim: ClaimResult
     device: str
     report: str
+
+
+def read_setup(results: Path, comparison: Comparison) -> Setup:
+    """Return when, where, on what data and of which workload results were measured."""
+    runs, conditions = read_results(results).runs, comparison.conditions
+    dates = sorted({run.run.started[:10] for run in runs})
+    return Setup(
+        dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
+        conditions.device_name() + (f", {SHARED_MACHINE}" if any(run.had_company for run in runs) else ""),
+        "synthetic" if conditions.synthetic_data else conditions.dataset_name or NO_NUMBER,
+        name_case(runs[0].run.case),
+    )
 
 
 def tabulate_records(folder: Path, link: str | None = None) -> str:
@@ -163,17 +184,13 @@ def _describe_outcome(claim: ClaimResult) -> str:
 
 
 def _describe_record(record: Path, where: Link) -> list[Words]:
-    comparison, runs = read_current_comparison(record), read_results(record).runs
-    conditions = comparison.conditions
-    dates = sorted({run.run.started[:10] for run in runs})
+    comparison = read_current_comparison(record)
+    setup = read_setup(record, comparison)
     counts = Counter(claim.verdict for claim in comparison.claims)
     verdicts = [f"{counts[verdict]} {verdict}" for verdict in get_args(ClaimVerdict) if counts[verdict]]
     epochs = [f"{escape_markdown(title)} {_format_experiments(epochs_s)}" for title, epochs_s in _training_epochs_s(comparison)]
     return [
-        dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
-        conditions.device_name() + (f", {SHARED_MACHINE}" if any(run.had_company for run in runs) else ""),
-        "synthetic" if conditions.synthetic_data else conditions.dataset_name or NO_NUMBER,
-        name_case(runs[0].run.case),
+        *setup,
         Marked(", ".join(epochs) or NO_NUMBER),
         ", ".join(verdicts) or NO_NUMBER,
         where,

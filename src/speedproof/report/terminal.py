@@ -2,7 +2,11 @@
 
 import sys
 import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from io import StringIO
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
     from speedproof.stats.found_tables import Findings
 
 _WIDTH = 120  # if the output is not a terminal
+_LEAST_TEXT = 16  # characters of a column of words that is not cut into pieces
+_BETWEEN = 2  # characters between columns
 
 
 def print_summary(summary: Summary, console: Console | None = None) -> None:
@@ -41,6 +47,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         _print_line(console, describe_main_cause(summary))
     for warning in summary.warnings:
         _print_line(console, f"Note: {warning}")
+    console.print()
     for listing in list_summary(summary):
         _print_listing(console, listing)
     if summary.ideal_epoch_s is not None:
@@ -61,9 +68,12 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
 
 
 def print_difference(difference: Difference, console: Console | None = None) -> None:
-    """Print why an epoch, or a sample where their number is known, of one trace takes longer or shorter than of another."""
+    """Print why an epoch, or a sample where their number is known, of trace B takes longer or shorter than of trace A."""
     console = console or _make_console()
-    _print_line(console, "".join(describe_epoch_change(difference.a, difference.b, difference)))
+    _print_line(console, "".join(describe_epoch_change("A", "B", difference)))
+    _print_line(console, f"A: {difference.a}")
+    _print_line(console, f"B: {difference.b}")
+    console.print()
     for note in difference.notes:
         _print_line(console, f"Note: {note}")
     for listing in list_difference(difference):
@@ -105,17 +115,74 @@ def _print_listing(console: Console, listing: Listing) -> None:
     if not listing.rows:
         return
     listing = listing.filled()
-    left_off = len(listing.rows) - listing.most
-    title = plain(printable(listing.title)) or None
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    table.caption = f"and {left_off} more" if left_off > 0 else None
     rows = [[plain(printable(cell)) for cell in row] for row in listing.rows[: listing.most]]
-    for column, cells in zip(listing.columns, zip(*rows, strict=True), strict=True):
-        numbers, name = column.startswith(">"), column.lstrip(">")
-        longest = max(len(word) for word in (*cells, *name.split()))
-        if whole := numbers and longest <= LONGEST_NAME:  # a number stays on one line; what it is of takes as many as it must
-            name = textwrap.fill(name, longest)
-        table.add_column(name, justify="right" if numbers else "left", overflow="fold", no_wrap=whole)
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    columns = [
+        _Column(column.lstrip(">"), cells, column.startswith(">"))
+        for column, cells in zip(listing.columns, zip(*rows, strict=True), strict=True)
+    ]
+    if listing.title:
+        _print_line(console, listing.title)
+    fits = sum(column.least + _BETWEEN for column in columns) <= console.width
+    of_one_kind = len({column.numbers for column in columns}) == 1
+    for line in _draw(console, columns) if fits or of_one_kind else _stack(console, columns):
+        console.print(line, soft_wrap=True)
+    if (left_off := len(listing.rows) - listing.most) > 0:
+        _print_line(console, f" and {left_off} more")
+    console.print()
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column of a table, of words or of numbers."""
+
+    title: str
+    cells: Sequence[str]
+    numbers: bool
+
+    @cached_property
+    def longest(self) -> int:
+        """Return the width of its longest cell, or of a longer word of its name."""
+        return max(map(len, (*self.cells, *self.title.split())))
+
+    @property
+    def whole(self) -> bool:
+        """Return whether its cells stay on one line each: numbers do, and their name takes as many as it must."""
+        return self.numbers and self.longest <= LONGEST_NAME
+
+    @property
+    def least(self) -> int:
+        """Return the width below which it cannot be read."""
+        return self.longest if self.whole else min(self.longest, _LEAST_TEXT)
+
+
+def _draw(console: Console, columns: Sequence[_Column]) -> list[str]:
+    """Return the lines of a table."""
+    head, rows = _draw_rows(console, columns)
+    return [*head, *(line for row in rows for line in row)]
+
+
+def _draw_rows(console: Console, columns: Sequence[_Column]) -> tuple[list[str], list[list[str]]]:
+    """Return the lines of a table's head, and those of each row."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for column in columns:
+        name = textwrap.fill(column.title, column.longest) if column.whole else column.title
+        table.add_column(name, justify="right" if column.numbers else "left", overflow="fold", no_wrap=column.whole)
+    for row in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(*row, end_section=True)  # a blank line follows
+    with console.capture() as captured:
+        console.print(table)
+    groups = [[*lines] for drawn, lines in groupby(map(str.rstrip, captured.get().splitlines()), bool) if drawn]
+    size = 1 + next(place for place, line in enumerate(groups[0]) if not line.strip(" ─"))
+    return groups[0][:size], [groups[0][size:], *groups[1:]]
+
+
+def _stack(console: Console, columns: Sequence[_Column]) -> Iterator[str]:
+    """Yield a table's rows on lines of their own: the words, as wide as the terminal, and below them the numbers in columns."""
+    words = [column for column in columns if not column.numbers]
+    head, numbers = _draw_rows(console, [column for column in columns if column.numbers])
+    rows = [" · ".join(filter(None, row)) for row in zip(*(column.cells for column in words), strict=True)]
+    yield textwrap.indent(fold(" · ".join(column.title for column in words), console.width - 1), " ")
+    yield from head
+    for row, lines in zip(rows, numbers, strict=True):
+        yield textwrap.indent(fold(row, console.width - 1), " ")
+        yield from lines

@@ -1,5 +1,6 @@
 """Tables of a trace, and of the difference of two, as a terminal and a page show them."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -33,29 +34,38 @@ class Listing:
         return replace(self, columns=list(compress(self.columns, kept)), rows=[list(compress(row, kept)) for row in self.rows])
 
 
-def list_difference(difference: Difference) -> Iterator[Listing]:
-    """Yield the terms of a difference, all of them, and its kernels by group."""
+def list_difference(difference: Difference, a: str = "A", b: str = "B") -> Iterator[Listing]:
+    """Yield the terms of a difference, all of them, and its kernels by group; the traces are called `a` and `b`."""
     parts = any(term.part != "training" for term in difference.terms)
-    rows = [
-        [term.kind, term.part if parts else "", term.name, *_changes(term.seconds_per_epoch, term.seconds_per_sample)]
-        for term in difference.terms
+    rest_s = [
+        difference.epoch_a_s - math.fsum(term.a_s for term in difference.terms),
+        difference.epoch_b_s - math.fsum(term.b_s for term in difference.terms),
+        difference.residual_s,
     ]
-    rows += [
-        ["residual", "", "unexplained", *_changes(difference.residual_s, difference.residual_per_sample_s)],
-        ["total", "", "", *_changes(difference.total_s, difference.total_per_sample_s)],
-    ]
-    per_unit = f">s per {difference.unit}"
-    yield Listing("Terms of the difference", ["kind", "part", "name", per_unit, ">ms per sample"], rows, most=len(rows))
-    kernels = [
-        [one.group, *map(format_value, (one.a_s, one.b_s)), f"{one.seconds_per_epoch:+.6f}"] for one in difference.kernels
-    ]
-    title = "Kernels by group, on all GPUs; overlapping calls all count"
-    yield Listing(title, ["group", ">first, s", ">second, s", per_unit], kernels)
+    totals_s = [difference.epoch_a_s, difference.epoch_b_s, difference.total_s]
+    rows = []
+    for term in difference.terms:
+        numbers = _compare([term.a_s, term.b_s, term.seconds_per_epoch], term.seconds_per_sample)
+        rows.append([term.kind, term.part if parts else "", term.name, *numbers])
+    rows.append(["residual", "", "unexplained", *_compare(rest_s, difference.residual_per_sample_s)])
+    rows.append(["total", "", "", *_compare(totals_s, difference.total_per_sample_s)])
+    changes = [f">{a}, ms", f">{b}, ms", ">change, ms"]
+    per_unit = f"per {difference.unit}"
+    columns = ["kind", "part", "name", *changes, ">per sample, ms"]
+    yield Listing(f"Terms of the difference, {per_unit}", columns, rows, most=len(rows))
+    kernels = [[one.group, *_compare([one.a_s, one.b_s, one.seconds_per_epoch])[:-1]] for one in difference.kernels]
+    yield Listing(f"Kernels by group, {per_unit}, on all GPUs; overlapping calls all count", ["group", *changes], kernels)
 
 
-def _changes(seconds_per_epoch: float, seconds_per_sample: float | None) -> Row:
-    per_sample = NO_NUMBER if seconds_per_sample is None else f"{1e3 * seconds_per_sample:+.6f}"
-    return [f"{seconds_per_epoch:+.6f}", per_sample]
+def _compare(seconds: Sequence[float], per_sample_s: float | None = None) -> Row:
+    """Write milliseconds of A, of B, and by how much they change, per sample too; what rounds to nothing has no sign."""
+    *lengths, change = (f"{1e3 * one:z.3f}" for one in seconds)
+    per_sample = NO_NUMBER if per_sample_s is None else _sign(f"{1e3 * per_sample_s:z.6f}")
+    return [*lengths, _sign(change), per_sample]
+
+
+def _sign(number: str) -> str:
+    return f"+{number}" if float(number) > 0 else number
 
 
 def list_summary(summary: Summary) -> Iterator[Listing]:
@@ -114,7 +124,7 @@ def _list_phases(summary: Summary) -> Listing:
 
 def _list_gaps(summary: Summary) -> Listing:
     where = "in the profiler's window" if summary.zero_ns is not None else "after the trace's first event"
-    columns = [*_WHERE, f">{summary.found.unit}", "cause of most", "detail", ">of it", "before", "after"]
+    columns = [*_WHERE, f">{summary.found.unit}", "largest cause", "detail", ">of it", "before", "after"]
     rows = []
     for gap in summary.gaps:
         why = (gap.cause, gap.detail, format_value(gap.share, "%"), _shorten(gap.before), _shorten(gap.after))
@@ -124,7 +134,7 @@ def _list_gaps(summary: Summary) -> Listing:
 
 def _list_slowest(summary: Summary) -> Listing:
     title = f"The slowest {summary.found.plural}, and what takes longer in them than in a typical one"
-    columns = [*_WHERE, f">{summary.found.unit}", ">longer", "kind", "part", "name", ">longer"]
+    columns = [*_WHERE, f">{summary.found.unit}", ">longer", "kind", "part", "name", ">term longer"]
     rows = []
     for one in summary.slowest:
         term = (one.kind, _name_part(summary, one.part), one.name, one.term_longer_s)

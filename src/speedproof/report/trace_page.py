@@ -57,11 +57,12 @@ def compose_pair(a: Traced, b: Traced, difference: Difference, timeline: Markup)
     """Return the page of two traces and of their difference."""
     unit = difference.unit
     accounts = split_difference(difference, a.title, b.title)
-    slow, fast = accounts if difference.total_s <= 0 else (accounts[1], accounts[0])
     why: list[Element] = []
     if min(account.total_s for account in accounts) > 0:
-        why = [draw_bars(accounts), draw_waterfall(slow, fast)]
-    terms: list[Element] = [_tabulate(listing, f"{listing.title}.") for listing in list_difference(difference) if listing.rows]
+        why = [draw_bars(accounts), draw_waterfall(*accounts)]
+    terms: list[Element] = [
+        _tabulate(listing, f"{listing.title}.") for listing in list_difference(difference, a.title, b.title) if listing.rows
+    ]
     facts = [Fact("How sure", [Marked(trace_phrases.PROSE["pair_sureness"](unit))])]
     if difference.total_per_sample_s is not None:
         facts.append(Fact("Per sample", trace_phrases.PROSE["samples"](difference, unit)))
@@ -69,7 +70,7 @@ def compose_pair(a: Traced, b: Traced, difference: Difference, timeline: Markup)
         [Badge("two profiled runs: no verdict", "open")],
         trace_phrases.describe_epoch_change(a.title, b.title, difference),
         [*facts, *_list_facts([a, b], difference.notes)],
-        why=[VariantName(fast.title), " takes ", explain(slow, fast)] if difference.total_s else "",
+        why=[VariantName(b.title), " takes ", explain(*accounts)] if difference.total_s else "",
     )
     sections = _list_sections([a, b], why, difference.notes, terms, timeline)
     return Document(f"{a.title} and {b.title}: where the difference lies", first, sections)

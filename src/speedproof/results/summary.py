@@ -167,7 +167,7 @@ class Gap(_Row):
     part: EpochPart = Field(description="Part of the iteration")
     start_s: float = Field(description="Start in the profiler's window")
     duration_s: float = Field(description="Length")
-    cause: str = Field(description="With detail, what fills most of it")
+    cause: str = Field(description="With detail, what fills the largest part of it")
     detail: str = Field(description="Detail of that cause")
     share: float = Field(description="Share of the gap that both fill")
     before: str = Field(description="Kernel that ended last before it, if any")

@@ -6,7 +6,7 @@ from speedproof.report.timeline.collect import read_timeline
 from speedproof.report.timeline.fragment import TracedVariant, describe_time, list_shown_gaps, render_timeline
 from speedproof.util.errors import RecordError
 from tests.report.timeline.unpack import list_events
-from tests.trace.handmade import AUTOGRAD, US, TraceBuilder, two_epochs
+from tests.trace.handmade import AUTOGRAD, US, TraceBuilder, many_pieces, two_epochs
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +57,17 @@ def test_the_longest_gaps_are_told_in_words(timeline):
     first, second, third, *_ = list_shown_gaps(timeline, 10)
     assert (first.length, first.start) == ("7.42\N{NO-BREAK SPACE}ms", "7.60\N{NO-BREAK SPACE}ms")  # 7600 to 15,025
     assert (second.length, second.start) == ("4.86\N{NO-BREAK SPACE}ms", "15.1\N{NO-BREAK SPACE}ms")  # 15,140 to 20,000
-    assert (third.length, third.start, third.cause) == (
-        "4.20\N{NO-BREAK SPACE}ms", "0\N{NO-BREAK SPACE}ns", "transforms on the CPU: LoadImage",
+    assert (third.length, third.start, third.cause, third.share) == (
+        "4.20\N{NO-BREAK SPACE}ms", "0\N{NO-BREAK SPACE}ns", "transforms on the CPU: LoadImage", "71\N{NO-BREAK SPACE}%",
+    )  # fmt: skip
+
+
+def test_the_cause_of_a_gap_is_that_of_most_of_its_time_not_of_its_longest_piece(tmp_path):
+    # Of 1000 us without a kernel `forward` fills three pieces of 200, `update` 250 and 50, `backward` 100.
+    gap = read_timeline("x", many_pieces().write(tmp_path))
+    (first, *_) = list_shown_gaps(gap, 1)
+    assert (first.length, first.cause, first.share) == (
+        "1.00\N{NO-BREAK SPACE}ms", "unknown host time in a phase: forward", "60\N{NO-BREAK SPACE}%",
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from PIL import Image
 from speedproof.report.timeline.collect import read_timeline
 from speedproof.report.timeline.fragment import TracedVariant, render_timeline
 from tests.chromium import Chromium, find_chromium
-from tests.trace.handmade import two_epochs
+from tests.trace.handmade import many_pieces, two_epochs
 
 HOSTILE = "</script><img src=x onerror=alert(1)> \u202e **bold** \x1b[31m " + "A" * 10_000
 HEAD = 38  # pixels of the overview and the ruler
@@ -151,8 +151,16 @@ def test_next_longest_gap_goes_from_the_longest_to_the_next(opened, trace):
     assert page.evaluate("say('status')") == first
     page.evaluate("root.querySelectorAll('[data-gap]')[2].click()")
     assert page.evaluate("say('status')").startswith(
-        "Gap 3 of 6, 4.20 ms without a kernel: most of it transforms on the CPU · 3.00 ms · LoadImage"
+        "Gap 3 of 6, 4.20 ms without a kernel: 71 % of it transforms on the CPU · LoadImage"
     )
+
+
+def test_a_gap_has_the_cause_of_most_of_its_time(opened, tmp_path):
+    page = opened(TracedVariant("one", many_pieces().write(tmp_path / "trace")))
+    page.evaluate("part('next').click()")
+    told = page.evaluate("say('status')")
+    assert told.startswith("Gap 1 of 1, 1.00 ms without a kernel: 60 % of it unknown host time in a phase · forward · ")
+    assert told.endswith("3 pieces, the longest 200 µs")
 
 
 def test_search_finds_and_goes_from_match_to_match(opened, trace):
@@ -168,7 +176,7 @@ def test_search_finds_and_goes_from_match_to_match(opened, trace):
     first = page.evaluate("say('status')")
     page.key("Enter")
     assert {first.split(" · ")[0], page.evaluate("say('status')").split(" · ")[0]} == {"transforms on the CPU", "LoadImage"}
-    assert page.evaluate("say('found')") == "2 of 2"
+    assert page.evaluate("say('found')") == "2 of 2: 3.00 ms"
     page.type(" and more")
     assert page.evaluate("say('found')").startswith("0 found")
     page.key("Escape")
@@ -176,6 +184,19 @@ def test_search_finds_and_goes_from_match_to_match(opened, trace):
     page.evaluate("part('view').focus()")
     page.key("Escape")
     assert page.evaluate("pixels(0)") == whole
+
+
+def test_how_long_a_found_kernel_lasts_is_seen_however_long_its_name_is(opened, tmp_path):
+    trace = two_epochs()
+    trace.kernel(16_000, 16_123, name=f"void at::native::vectorized_{'elementwise_' * 40}kernel")
+    page = opened(TracedVariant("one", trace.write(tmp_path / "trace")))
+    page.look(420, 900)
+    page.evaluate("part('search').focus()")
+    page.type("vectorized_elementwise_elementwise")
+    page.key("Enter")
+    assert page.evaluate("say('found')") == "1 of 1: 123 µs"
+    assert " · 123 µs · " in page.evaluate("say('status')")
+    assert page.evaluate("part('status').scrollHeight <= part('status').clientHeight")  # all of it is seen
 
 
 def test_pointer_and_arrows_tell_what_an_event_is(opened, trace):
@@ -261,6 +282,37 @@ def test_all_events_are_unpacked_and_all_rows_can_be_shown(opened, tmp_path):
     for _ in range(len(timeline.rows) + 3):
         page.key("ArrowDown")
     assert page.evaluate("part('view').scrollTop") > 0  # what is selected is seen
+
+
+def test_print_shows_all_rows_whole_and_light_and_the_screen_comes_back(opened, tmp_path):
+    trace = two_epochs()
+    for number in range(30):
+        trace.call("cudaLaunchKernel", 100 * number, 100 * number + 1, thread=100 + number)
+    page = opened(TracedVariant("many", trace.write(tmp_path / "trace")))
+    page.look(1000, 900, "dark")
+    page.evaluate("addEventListener('beforeprint', () => { window.left = part('more').textContent; }) || 0")
+    page.call("Page.printToPDF")
+    assert page.evaluate("left") == "6 of 37 rows"
+    assert page.evaluate("part('more').textContent") == "Show all 37 rows"
+    page.evaluate("part('more').click()")
+    page.settle()
+    seen = page.evaluate("[canvas(0).width, canvas(0).height, pixels(0)]")
+    assert seen[1] < page.evaluate("part('sheet').offsetHeight")  # the rest is scrolled to
+    page.evaluate("""addEventListener('beforeprint', () => {
+      const [r, g, b] = canvas(0).getContext('2d').getImageData(1439, 60, 1, 1).data;
+      window.printed = [canvas(0).width, canvas(0).height, part('sheet').offsetHeight, r > 200 && g > 200 && b > 200];
+    }) || 0""")
+    page.call("Page.printToPDF", printBackground=True)
+    width, height, sheet, light = page.evaluate("printed")
+    assert (width, height, light) == (1440, 2 * sheet, True)
+    page.settle()
+    assert page.evaluate("[canvas(0).width, canvas(0).height, pixels(0)]") == seen
+    page.call("Emulation.setEmulatedMedia", media="print")
+    page.settle()
+    within = page.evaluate("""((outer, inner) => [inner.right - outer.right, inner.bottom - outer.bottom])(
+      part('view').getBoundingClientRect(), canvas(0).getBoundingClientRect())""")
+    page.call("Emulation.setEmulatedMedia", media="")
+    assert max(within) <= 0
 
 
 def test_dark_is_drawn_dark(opened, trace, tmp_path):

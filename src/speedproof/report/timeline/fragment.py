@@ -1,6 +1,7 @@
 """The timeline as a piece of a page: markup, data, style and script in one, which needs nothing else of the page."""
 
 import base64
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from speedproof.trace.idle_gaps import CAUSES
 from speedproof.trace.iterations import Choice
 from speedproof.trace.loop import CHOOSES_NOTHING
 from speedproof.trace.roles import TRAINING_PHASES, VALIDATION_PHASES
-from speedproof.util.numbers import format_count
+from speedproof.util.numbers import format_count, format_value
 
 _GAPS_IN_WORDS = 10  # of each trace, in the table below the canvas
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
@@ -37,7 +38,8 @@ class ShownGap:
 
     length: str
     start: str
-    cause: str
+    cause: str  # the one that fills the largest part of it
+    share: str  # of it that this cause fills
 
 
 def render_timeline(variants: Sequence[TracedVariant]) -> str:
@@ -82,10 +84,14 @@ def list_shown_gaps(timeline: Timeline, most: int) -> list[ShownGap]:
     gaps = []
     for number in np.lexsort((lane.start[first], -length))[:most].tolist():
         pieces = slice(first[number], last[number] + 1)
-        piece = first[number] + int(np.argmax(lane.end[pieces] - lane.start[pieces]))
-        why = [timeline.names[lane.name[piece]], timeline.names[lane.note[piece]]]
+        causes = Counter[tuple[int, int]]()
+        for name, note, time in zip(lane.name[pieces], lane.note[pieces], (lane.end - lane.start)[pieces], strict=True):
+            causes[name, note] += time
+        [(cause, filled)] = causes.most_common(1)
+        why = ": ".join(filter(None, (timeline.names[part] for part in cause)))
         start_ns = int(lane.start[first[number]]) - timeline.start_ns
-        gaps.append(ShownGap(describe_time(int(length[number])), describe_time(start_ns), ": ".join(filter(None, why))))
+        share = format_value(filled / length[number], "%")
+        gaps.append(ShownGap(describe_time(int(length[number])), describe_time(start_ns), why, share))
     return gaps
 
 

@@ -1,4 +1,4 @@
-// The timeline of one trace or of several: it unpacks what encoding.py packed, draws it on canvases, and lets people look
+// The timeline of one trace or of several: it unpacks what pftrace.py packed, draws it on canvases, and lets people look
 // around in it by mouse, touch and keyboard. No library; the page needs nothing from anywhere.
 //
 // All times are nanoseconds of a trace. A *view* is a window [from, to] relative to where the first iteration begins, so that
@@ -20,6 +20,8 @@
   const APART = 10; // traces whose lengths differ by more than this factor begin on their own scales
   const PHASE_COLOURS = 10, CAUSE_COLOURS = 14;
   const NARROW = 600; // pixels: on a phone the colours' meaning is folded
+  const HEAD = 66, TAIL = 14; // characters of a long name on the line that describes an event
+  const PAPER = 720; // pixels: the width of a printed page
   const IDLE = 'Click an event to read what it is, or press ↓ in the timeline.';
 
   // ---- Unpacking -------------------------------------------------------------------------------------------------------
@@ -32,7 +34,7 @@
     return bytes;
   }
 
-  /** Unpack one trace: what encoding.py describes. */
+  /** Unpack one trace: what pftrace.py describes. */
   async function decode(text) {
     const stream = new Blob([fromBase64(text.trim())]).stream().pipeThrough(new DecompressionStream('gzip'));
     const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
@@ -90,7 +92,14 @@
     return {title: trace.names[name[index]] || 'without a name', parts: [length, because, group, row.label, at]};
   }
 
-  const sentence = ({title, parts}) => [title, ...parts.filter(Boolean)].join(' · ');
+  /** Return what is said of an event on one line; a long name loses its middle, so that what follows it is seen. */
+  function sentence({title, parts}) {
+    const name = title.length > HEAD + TAIL ? `${title.slice(0, HEAD)}…${title.slice(-TAIL)}` : title;
+    return [name, ...parts.filter(Boolean)].join(' · ');
+  }
+
+  /** Write a share in percent, as tables have it. */
+  const describeShare = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)}\u00a0%`;
 
   // ---- Searching -------------------------------------------------------------------------------------------------------
 
@@ -109,14 +118,25 @@
     const row = trace.rows.find(({kind}) => kind === 'idle');
     if (!row) return [];
     const gaps = [], [lane] = row.lanes;
-    for (let i = 0; i < lane.count; i++) {
-      const last = gaps[gaps.length - 1], longest = lane.end[i] - lane.start[i];
-      if (last && last.end === lane.start[i]) {
-        last.end = lane.end[i];
-        if (longest > last.longest) Object.assign(last, {longest, index: i});
-      } else gaps.push({start: lane.start[i], end: lane.end[i], row, lane, index: i, longest});
+    for (let first = 0, next; first < lane.count; first = next) {
+      for (next = first + 1; next < lane.count && lane.start[next] === lane.end[next - 1];) next++;
+      gaps.push({row, lane, first, next, start: lane.start[first], end: lane.end[next - 1]});
     }
     return gaps.sort((a, b) => (b.end - b.start) - (a.end - a.start) || a.start - b.start);
+  }
+
+  /** Return the cause that fills most of a gap, with its detail: its longest piece, how many it has, how long they are in all. */
+  function findMainCause({lane, first, next}) {
+    const causes = new Map();
+    for (let i = first; i < next; i++) {
+      const key = `${lane.name[i]} ${lane.note[i]}`, length = lane.end[i] - lane.start[i];
+      const cause = causes.get(key) ?? {filled: 0, pieces: 0, longest: -1};
+      if (length > cause.longest) Object.assign(cause, {longest: length, index: i});
+      cause.filled += length;
+      cause.pieces++;
+      causes.set(key, cause);
+    }
+    return [...causes.values()].reduce((most, cause) => (cause.filled > most.filled ? cause : most));
   }
 
   // ---- Colours ---------------------------------------------------------------------------------------------------------
@@ -280,7 +300,8 @@
       this.height = y;
       this.sheet.style.height = `${OVERVIEW + RULER + y}px`;
       this.more.hidden = this.allRows;
-      this.more.textContent = `Show all ${this.trace.rows.length} rows`;
+      const count = this.trace.rows.length;
+      this.more.textContent = this.app.printing ? `${rows.length} of ${count} rows` : `Show all ${count} rows`;
     }
 
     /** Return how long the events of a row's first lane last inside of the loop. */
@@ -298,9 +319,11 @@
     timeAt(x) { return this.view.from + (x / this.width) * (this.view.to - this.view.from); }
 
     draw() {
-      this.width = this.scroller.clientWidth;
+      const {printing} = this.app;
+      this.width = printing ? PAPER : this.scroller.clientWidth;
       if (!this.width) return; // inside a folded section
-      const ratio = window.devicePixelRatio || 1, visible = this.scroller.clientHeight;
+      const ratio = printing ? 2 : window.devicePixelRatio || 1;
+      const visible = printing ? OVERVIEW + RULER + this.height : this.scroller.clientHeight;
       const [width, height] = [Math.round(this.width * ratio), Math.round(visible * ratio)];
       if (this.canvas.width !== width || this.canvas.height !== height) {
         Object.assign(this.canvas, {width, height});
@@ -313,7 +336,7 @@
       pen.fillRect(0, 0, this.width, visible);
       this.ratio = ratio;
       pen.textBaseline = 'middle';
-      const scroll = this.scroller.scrollTop, head = OVERVIEW + RULER;
+      const scroll = printing ? 0 : this.scroller.scrollTop, head = OVERVIEW + RULER;
       pen.save();
       pen.beginPath();
       pen.rect(0, head, this.width, visible - head);
@@ -569,9 +592,20 @@
       new ResizeObserver(drawAll).observe(root);
       const recolour = () => { this.palette.refresh(); this.recolour(); };
       matchMedia('(prefers-color-scheme: dark)').addEventListener('change', recolour);
-      matchMedia('print').addEventListener('change', recolour);
+      matchMedia('print').addEventListener('change', ({matches}) => this.print(matches));
       new MutationObserver(recolour).observe(document.documentElement, {attributes: true});
-      addEventListener('beforeprint', () => { recolour(); this.drawNow(); });
+      addEventListener('beforeprint', () => this.print(true));
+      addEventListener('afterprint', () => this.print(false));
+      this.drawNow();
+    }
+
+    /** Draw for paper, all shown rows at once and light, or again for the screen; a printing browser does not wait for a frame. */
+    print(printing) {
+      this.printing = printing;
+      root.style.colorScheme = printing ? 'light' : '';
+      this.palette.refresh();
+      this.variants.forEach((variant) => variant.arrange());
+      this.recolour();
       this.drawNow();
     }
 
@@ -728,9 +762,12 @@
       const count = variant.gaps.length;
       variant.gap = place ?? (((variant.gap < 0 && step < 0 ? 0 : variant.gap) + step) % count + count) % count;
       const gap = variant.gaps[variant.gap], length = gap.end - gap.start, begin = gap.start - variant.trace.start;
+      const {index, filled, pieces, longest} = findMainCause(gap), piece = {row: gap.row, lane: gap.lane, index};
+      const {title, parts: [, ...why]} = describeEvent(variant, piece);
+      if (pieces > 1) why.push(`${pieces} pieces, the longest ${describeTime(longest)}`);
       this.show(variant, begin - length, begin + 2 * length);
-      this.select(variant, gap);
-      this.say(`Gap ${variant.gap + 1} of ${count}, ${describeTime(length)} without a kernel${this.variants.length > 1 ? ` in ${variant.trace.title}` : ''}: most of it ${sentence(describeEvent(variant, gap))}`);
+      this.select(variant, piece);
+      this.say(`Gap ${variant.gap + 1} of ${count}, ${describeTime(length)} without a kernel${this.variants.length > 1 ? ` in ${variant.trace.title}` : ''}: ${describeShare(filled / length)} of it ${sentence({title, parts: why})}`);
     }
 
     /** Mark all events whose name, or whose note, contains the text; letters of either case are alike. */
@@ -768,7 +805,8 @@
       }
       variant.at = ((variant.at < 0 && step < 0 ? 0 : variant.at) + step + variant.found.length) % variant.found.length;
       this.zoomTo(variant, variant.found[variant.at]);
-      find('found').textContent = `${variant.at + 1} of ${variant.found.length}`;
+      const {lane, index} = variant.found[variant.at];
+      find('found').textContent = `${variant.at + 1} of ${variant.found.length}: ${describeTime(lane.end[index] - lane.start[index])}`;
     }
 
     /** Show an event with what lies around it, or, always, as large as it can be; else one that is seen well stays there. */

@@ -36,6 +36,21 @@ def take_results(given: Path | None) -> Path:
     return folder / RESULTS if (folder / VERDICT_FILE).is_file() else folder
 
 
+def list_results(folder: Path) -> dict[Path, str]:
+    """Return the results folder that this is, or all those one folder below, each with its name; a proof's has the proof's.
+
+    Raises :class:`RecordError` if there is none.
+    """
+    places = (path for name in (COMPARISON_FILE, VERDICT_FILE) for path in (*folder.glob(name), *folder.glob(f"*/{name}")))
+    holding = {path.parent for path in places}
+    found = {take_results(path): path.absolute().name for path in sorted({folder} & holding or holding)}
+    if not found:
+        raise RecordError(
+            f"{folder}: no {COMPARISON_FILE} or {VERDICT_FILE} there or one folder below; give a folder of results"
+        )
+    return found
+
+
 def read_verdict(folder: Path) -> Verdict | None:
     """Return the verdict of a proof's folder; None of any other, and of one without."""
     path = folder / VERDICT_FILE
