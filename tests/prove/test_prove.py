@@ -21,8 +21,8 @@ from speedproof.config.load import load_config
 from speedproof.config.reading import Reading
 from speedproof.report.document import Fact
 from speedproof.report.figures.figure_data import Evidence, read_evidence
-from speedproof.report.findings import list_commands
 from speedproof.report.first_screen import compose_first_screen
+from speedproof.report.run_again import list_commands
 from speedproof.results.files import sha256_of
 from speedproof.run.archive.rebuild import rebuild_report
 from speedproof.run.epoch_reports import Reports

@@ -10,11 +10,11 @@ from speedproof.report.findings import (
     describe_limits,
     describe_noise,
     describe_variants,
-    list_commands,
 )
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.report.headlines import describe_headlines, name_case, tabulate_speedups
 from speedproof.report.ranks_section import compose_gpus, describe_rank_variants
+from speedproof.report.run_again import list_commands
 from speedproof.report.timeline.fragment import TracedVariant
 from speedproof.results.comparison import Comparison
 from speedproof.util.text import capitalize
