@@ -5,8 +5,11 @@ import pytest
 from PIL import Image
 
 from docs.pictures import CALLOUTS, number_elements
+from speedproof.report.document import Document, Fact, FirstScreen, VariantName
+from speedproof.report.html import compose_html
 from tests.chromium import Chromium, find_chromium
 
+MIDDLE = "(part) => (({left, width}) => left + width / 2)(part.getBoundingClientRect())"
 SIZES = [(420, 900), (1440, 900), (2560, 1300)]
 
 
@@ -75,6 +78,45 @@ def test_the_documented_range_and_the_interval_lie_where_their_numbers_are(opene
     of_ten = (dot - one) / np.log(1.3728)
     assert (left - one) / of_ten == pytest.approx(np.log(1.65), abs=0.02)
     assert (right - one) / of_ten == pytest.approx(np.log(2.35), abs=0.02)
+
+
+@pytest.mark.parametrize("width", [420, 700, 1440, 2560])
+def test_the_line_of_no_difference_stands_over_its_label(opened, width):
+    page = opened(width)
+    lines = page.evaluate(f"[...document.querySelectorAll('.forest .row i.one')].map({MIDDLE})")
+    ticks = page.evaluate(f"[...document.querySelectorAll('.axis span')].map((tick) => [tick.textContent, ({MIDDLE})(tick)])")
+    assert len(lines) > 3 and max(lines) - min(lines) < 1
+    assert abs(lines[0] - dict(ticks)["1×"]) < 2
+    widths = page.evaluate("[...document.querySelectorAll('.forest .track')].map((track) => track.clientWidth)")
+    assert len(set(widths)) == 1 and widths[0] > 200
+    cut = "(part) => part.scrollHeight > part.clientHeight + 1"
+    assert (
+        page.evaluate(f"[...document.querySelectorAll('.forest .what *')].filter({cut}).map(({{outerHTML}}) => outerHTML)")
+        == []
+    )
+
+
+@pytest.mark.parametrize("width", [300, 360, 420, 700])
+def test_no_line_breaks_inside_an_option_or_a_date(browser, tmp_path, width):
+    names = [VariantName("B: python a.py --vectorised"), " is faster than ", VariantName("A: python a.py")]
+    facts = [Fact("Machine", "CPU (AMD EPYC, 2 cores), 2026-11-26."), Fact("Trusted", "the default (--metric process_s)")]
+    (tmp_path / "page.html").write_text(compose_html(Document("t", FirstScreen([], names, facts), [])), encoding="utf-8")
+    browser.look(width, 900)
+    browser.open(tmp_path / "page.html")
+    broken = """(() => {
+      const found = [];
+      const walker = document.createTreeWalker(document.querySelector('.first'), NodeFilter.SHOW_TEXT);
+      for (let node; (node = walker.nextNode());)
+        for (const match of node.data.matchAll(/\\(?--[\\w-]+|\\d{4}-\\d\\d-\\d\\d/g)) {
+          const range = document.createRange();
+          range.setStart(node, match.index);
+          range.setEnd(node, match.index + match[0].length);
+          found.push([match[0], new Set([...range.getClientRects()].map(({top}) => top)).size]);
+        }
+      return found;
+    })()"""
+    assert browser.evaluate(broken) == [["--vectorised", 1], ["2026-11-26", 1], ["(--metric", 1]]
+    assert browser.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_tables_sort_by_number_unit_and_word(opened):

@@ -165,6 +165,7 @@ class ForestRow:
     value: str
     interval: str
     said: Badge
+    judged: Badge | None  # beside what is claimed or documented
     centre: float
     left: float | None
     width: float | None

@@ -42,11 +42,11 @@ def draw_forest(answer: Answer) -> Forest | None:
     low, high = (math.log(min(max(end, _WIDEST[0]), _WIDEST[1])) for end in (min(ends), max(ends)))
     room = _ROOM * max(high - low, 0.1)
     axis = (low - room, high + room)
-    kinds = {found.kind for found in rows}
+    kinds, of_times = {found.kind for found in rows}, all(found.is_of_times for found in rows)
     if "scaling" in kinds:
         meaning = "throughput per GPU, against fewer GPUs"
     else:  # a container's rows name their ratio
-        meaning = f"{'ratio' if 'container' in kinds else 'times as fast'}, logarithmic"
+        meaning = f"{'times as fast' if 'container' not in kinds and of_times else 'ratio'}, logarithmic"
     return Forest(
         rows=[_draw_row(found, axis) for found in rows],
         ticks=_choose_ticks(axis),
@@ -80,7 +80,8 @@ def _draw_row(found: RatioFinding, axis: _Axis) -> ForestRow:
         variants=_name_compared(found),
         value=value,
         interval=interval if found.has_interval else "no interval",
-        said=_choose_badge(found),
+        said=Badge("noise", "plain") if found.kind == "noise" else describe_state(found),
+        judged=_judge_stated(found),
         centre=_place(found.centre, axis),
         left=left,
         width=None if left is None or right is None else right - left,
@@ -88,16 +89,13 @@ def _draw_row(found: RatioFinding, axis: _Axis) -> ForestRow:
     )
 
 
-def _choose_badge(found: RatioFinding) -> Badge:
-    """Return a row's badge: the outcome of a claim or a documented number, else the state of the ratio."""
+def _judge_stated(found: RatioFinding) -> Badge | None:
+    """Return the outcome of what is claimed or documented of a ratio; None if nothing is."""
     if found.claim:
         return badge_claimed(found)
-    if found.documented:
-        verdicts = list(
-            dict.fromkeys(one.by_experiment.get(found.place.experiment or "", one.verdict) for one in found.documented)
-        )
-        return badge_verdict(verdicts[0], f"claim {' / '.join(verdicts)}")
-    return Badge("noise", "plain") if found.kind == "noise" else describe_state(found)
+    experiment = found.place.experiment or ""
+    verdicts = list(dict.fromkeys(one.by_experiment.get(experiment, one.verdict) for one in found.documented))
+    return badge_verdict(verdicts[0], f"documented: {' / '.join(verdicts)}") if verdicts else None
 
 
 def _list_bands(found: RatioFinding) -> list[tuple[_Range, str]]:

@@ -19,6 +19,8 @@ from speedproof.util.text import printable
 _LONG = 480  # characters: a longer text scrolls in its place
 _LONG_WORD = 24
 _LONG_NAME = 48  # a longer name is cut, and whole where the mouse rests on it
+# A browser breaks lines at hyphens: not in an option, nor in a date.
+_UNBROKEN = re.compile(r"\S*(?<!\w)--?\w\S*|\S*\d{4}-\d\d-\d\d\S*")
 _WEB = ("https://", "http://")
 # The colours of figures that are the page's own in light and in dark: text and axes, the ground, lines.
 _THEME = {
@@ -74,23 +76,30 @@ def _show_one(value: Any) -> str:
         case Marked():
             return _parser().renderInline(value)
         case VariantName():
-            shown = html.escape(printable(" ".join(value.split())))
+            name = printable(" ".join(value.split()))
+            shown = html.escape(name)
             cut = " cut" if len(value) > _LONG_NAME else ""
-            return f'<bdi class="variant{cut}" title="{shown}">{shown}</bdi>'
+            return f'<bdi class="variant{cut}" title="{shown}">{shown if cut else _show_words(name)}</bdi>'
         case Link():
             text = _show_one(value.text)
             to_web = value.target.startswith(_WEB)
             return f'<a href="{html.escape(value.target)}" rel="noreferrer">{text}</a>' if to_web else text
         case str():  # only a word that is longer than any column may be broken inside
-            return "".join(map(_show_word, re.split(r"(\s+)", printable(value, keep="\n"))))
+            return _show_words(printable(value, keep="\n"))
         case Sequence():
             return "".join(map(_show_one, value))
         case _:
             return html.escape(printable(str(value)))
 
 
+def _show_words(text: str) -> str:
+    return "".join(map(_show_word, re.split(r"(\s+)", text)))
+
+
 def _show_word(word: str) -> str:
-    return f'<span class="word">{html.escape(word)}</span>' if len(word) > _LONG_WORD else html.escape(word)
+    if len(word) > _LONG_WORD:
+        return f'<span class="word">{html.escape(word)}</span>'
+    return f'<span class="unbroken">{html.escape(word)}</span>' if _UNBROKEN.fullmatch(word) else html.escape(word)
 
 
 @cache

@@ -3,8 +3,10 @@
 from speedproof.report.document import Element, Marked, Row, Text, make_table, write_row
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.prose import Prose
+from speedproof.report.ratio_phrases import describe_unclaimed
 from speedproof.results.comparison import Comparison, Scaling
 from speedproof.results.trace_results import RanksSummary, RankTimes
+from speedproof.stats.finding import State, judge_row
 from speedproof.util.numbers import format_ratio
 
 _PROSE = Prose("several_gpus.md.j2")
@@ -66,7 +68,8 @@ def _list_cells(scaling: Scaling) -> Row:
 
 
 def _describe_efficiency(scaling: Scaling) -> tuple[str, str]:
-    """Return the efficiency and its interval, and that it shows no difference where it holds 1."""
+    """Return the efficiency and its interval, and what is missing if that is no verdict."""
     value, interval = format_ratio(scaling.efficiency, scaling.low, scaling.high)
-    holds_one = scaling.low is not None and scaling.high is not None and scaling.low <= 1 <= scaling.high
-    return value, f"{interval}: inconclusive" if holds_one else interval
+    state = judge_row(scaling)
+    missing = state in (State.TOO_FEW, State.INCONCLUSIVE) and scaling.low is not None
+    return value, f"{interval}: {describe_unclaimed(state.value)}" if missing else interval
