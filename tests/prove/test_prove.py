@@ -199,7 +199,7 @@ def test_no_verdict_is_finer_than_the_printed_digits(place, monkeypatch, b, reso
     monkeypatch.setattr(LocalExecutor, "measure", leave)
     result = call("--epoch-s", r"took (\S+)", *words)
     assert (result.exit_code, said in result.stdout.replace("\n", " ").replace("\u00a0", " ")) == (status, True), result.output
-    (digits,) = (fact for fact in compose_first_screen(read_evidence(place / "out/results")).facts if fact.name == "Digits")
+    (digits,) = (fact for fact in compose_first_screen(read_evidence(place / "out/results")).caveats if fact.name == "Digits")
     assert f"Epoch times are printed to {2 * resolution_s:g} s" in digits.text.replace("\u00a0", " ")
 
 

@@ -5,7 +5,9 @@ import pytest
 from PIL import Image
 
 from docs.pictures import CALLOUTS, number_elements
+from speedproof import __version__
 from speedproof.report.document import Document, Fact, FirstScreen, VariantName
+from speedproof.report.figures.figure_data import read_evidence
 from speedproof.report.html import compose_html
 from tests.chromium import Chromium, find_chromium
 
@@ -88,7 +90,7 @@ def test_the_line_of_no_difference_stands_over_its_label(opened, width):
     assert len(lines) > 3 and max(lines) - min(lines) < 1
     assert abs(lines[0] - dict(ticks)["1×"]) < 2
     widths = page.evaluate("[...document.querySelectorAll('.forest .track')].map((track) => track.clientWidth)")
-    assert len(set(widths)) == 1 and widths[0] > 200
+    assert len(set(widths)) == 1 and widths[0] > 0.4 * min(width, 1440)
     cut = "(part) => part.scrollHeight > part.clientHeight + 1"
     assert (
         page.evaluate(f"[...document.querySelectorAll('.forest .what *')].filter({cut}).map(({{outerHTML}}) => outerHTML)")
@@ -117,6 +119,57 @@ def test_no_line_breaks_inside_an_option_or_a_date(browser, tmp_path, width):
     })()"""
     assert browser.evaluate(broken) == [["--vectorised", 1], ["2026-11-26", 1], ["(--metric", 1]]
     assert browser.evaluate("document.documentElement.scrollWidth") == width
+
+
+@pytest.mark.parametrize("width", [1440, 2560])
+def test_the_steps_of_the_difference_stand_beside_the_plot(opened, width):
+    page = opened(width)
+    forest, steps = (page.evaluate(f"(({{right, left, top}}) => [right, left, top])({rectangle(part)})") for part in BESIDE)
+    assert forest[0] < steps[1] and forest[2] == steps[2]
+    assert page.evaluate("document.querySelectorAll('.answer .bar').length") > 3
+
+
+BESIDE = (".forest", ".answer .bars")
+
+
+def test_each_pair_of_runs_is_a_dot_on_the_axis(opened, gpu_results):
+    page = opened()
+    rows = page.evaluate("[...document.querySelectorAll('.forest .pairs path')].map((dots) => dots.getAttribute('d'))")
+    answer = read_evidence(gpu_results).answer
+    assert [dots.count("M") for dots in rows] == [found.pairs for found in [*answer.mains, answer.noise]]
+    box = page.evaluate(f"(({{width, height}}) => [width, height])({rectangle('.forest .pairs')})")
+    assert box == page.evaluate(f"(({{width, height}}) => [width, height])({rectangle('.forest .track')})")
+
+
+def test_the_theme_is_the_systems_until_one_is_chosen(opened):
+    page = opened(scheme="dark")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    seen = [page.evaluate(ground)]
+    for theme in ("light", "dark", ""):
+        page.evaluate(f"document.querySelector('.theme').value = '{theme}'")
+        page.evaluate("document.querySelector('.theme').dispatchEvent(new Event('change'))")
+        seen.append(page.evaluate(ground))
+    dark, light = "rgb(20, 23, 27)", "rgb(255, 255, 255)"
+    assert seen == [dark, light, dark, dark]
+
+
+def test_the_foot_says_when_it_was_measured_and_by_which_version(opened):
+    said = opened().evaluate("document.querySelector('footer').textContent")
+    assert said == f"Measured 2026-11-21. Made by speedproof {__version__}."
+
+
+def test_three_caveats_are_open_and_the_others_folded(browser, tmp_path):
+    caveats = [Fact("But", f"caveat {number}.", warns=True) for number in range(1, 6)]
+    first = FirstScreen([], "It is faster.", [Fact("Machine", "one")], caveats=caveats)
+    (tmp_path / "page.html").write_text(compose_html(Document("t", first, [])), encoding="utf-8")
+    browser.open(tmp_path / "page.html")
+    shown = (
+        "[...document.querySelectorAll('.warns dd')].filter((part) => part.checkVisibility()).map((part) => part.textContent)"
+    )
+    assert browser.evaluate(shown) == ["caveat 1.", "caveat 2.", "caveat 3."]
+    assert browser.evaluate("document.querySelector('.known summary').textContent").replace("\xa0", " ") == "2 more caveats"
+    browser.evaluate("document.querySelector('.known summary').click()")
+    assert len(browser.evaluate(shown)) == 5
 
 
 def test_tables_sort_by_number_unit_and_word(opened):

@@ -17,7 +17,7 @@ PARSERS = {
 ALLOWED = {
     "report/figures/style.py": ("the markup of a figure", {"re.sub", "re.findall"}),
     "report/html.py": (
-        "the markup of a figure, its file's name, a link's target, white space of text that is shown, and words that no line breaks inside",
+        "the markup of a figure, its file's name, a link's target, white space of text that is shown, and unbroken words",
         {"re.sub", "re.split", "_UNBROKEN.fullmatch", "value.target.startswith", "value.split"},
     ),
     "report/markdown.py": (

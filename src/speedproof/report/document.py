@@ -170,6 +170,7 @@ class ForestRow:
     left: float | None
     width: float | None
     bands: Sequence[Band] = ()
+    pairs: Sequence[tuple[float, float]] = ()  # of each pair of runs, and how far down it is drawn: in order, the first on top
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,8 @@ class FirstScreen:
     facts: Sequence[Fact]
     forest: Forest | None = None
     why: Words = ""
+    caveats: Sequence[Fact] = ()  # the gravest first
+    waterfall: Bars | None = None  # from the slower variant's epoch to the faster one's
 
 
 @dataclass(frozen=True)
@@ -210,3 +213,4 @@ class Document:
     title: str
     first: FirstScreen
     sections: Sequence[Section] = field(default_factory=list)
+    measured: str = ""  # on which days

@@ -11,9 +11,11 @@ from jinja2 import Template
 from markdown_it import MarkdownIt
 from markupsafe import Markup as Safe
 
+from speedproof import __version__
 from speedproof.report.document import Document, Link, Marked, Picture, VariantName
 from speedproof.report.prose import is_of_kind, make_environment
 from speedproof.results.files import read_text, write_text
+from speedproof.util.numbers import format_count
 from speedproof.util.text import printable
 
 _LONG = 480  # characters: a longer text scrolls in its place
@@ -42,7 +44,7 @@ def render_html(page: Document, out: Path) -> None:
 
 def compose_html(page: Document) -> str:
     """Return a document as a self-contained page."""
-    return _load_template().render(page=page)
+    return _load_template().render(page=page, version=__version__)
 
 
 def load_picture(title: str, caption: str, path: Path) -> Picture:
@@ -111,6 +113,6 @@ def _parser() -> MarkdownIt:
 @cache
 def _load_template() -> Template:
     environment = make_environment(autoescape=True)
-    environment.filters.update(show=show)
+    environment.filters.update(show=show, count=format_count)
     environment.tests.update(of_kind=is_of_kind)
     return environment.get_template("report.html.j2")

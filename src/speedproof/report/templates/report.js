@@ -66,6 +66,8 @@ for (const button of document.querySelectorAll(".copy")) {
     setTimeout(() => { button.textContent = "Copy"; }, 2000);
   });
 }
+const theme = document.querySelector(".theme");
+theme.addEventListener("change", () => { document.documentElement.dataset.theme = theme.value; });
 let folded = [];
 addEventListener("beforeprint", () => {
   folded = [...document.querySelectorAll("details.section:not([open])")];
