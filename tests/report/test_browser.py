@@ -195,6 +195,27 @@ def test_tables_sort_by_number_unit_and_word(opened):
     assert page.evaluate("document.querySelectorAll('#phases th')[2].getAttribute('aria-sort')") == "ascending"
 
 
+def test_each_cell_of_a_narrow_table_stands_beside_its_heading(opened):
+    page = opened(1440)
+    page.evaluate("document.getElementById('runs').open = true")
+    label = "getComputedStyle(document.querySelector('#runs tbody td:nth-child(2)'), '::before').content"
+    assert page.evaluate(label) == "none"
+    page.look(420, 900)
+    page.wait(f"{label} === '\"Run\"'")
+
+
+def test_what_differs_from_a_document_is_shown_on_a_click(opened, gpu_results):
+    page = opened()
+    fold = "document.querySelector('#claims td details')"
+    shown = f"[...{fold}.querySelectorAll('li')].map((line) => line.textContent)"
+    claim = next(one for one in read_evidence(gpu_results).comparison.claims if one.verdict != "not measured")
+    assert page.evaluate(f"{fold}.querySelector('summary').textContent") == f"{len(claim.conditions)} differ"
+    assert not page.evaluate(f"{fold}.querySelector('li').checkVisibility()")
+    page.evaluate(f"{fold}.querySelector('summary').click()")
+    assert page.evaluate(f"{fold}.querySelector('li').checkVisibility()")
+    assert page.evaluate(shown) == claim.conditions
+
+
 def test_a_table_filters_by_words(opened):
     page = opened()
     page.evaluate("document.getElementById('runs').open = true")

@@ -31,15 +31,25 @@ class Link:
     target: str
 
 
-Words = str | Link | Sequence[str]
+@dataclass(frozen=True)
+class Folded:
+    """Lines that a page shows once its summary is clicked; Markdown says `instead`."""
+
+    summary: str
+    lines: Sequence[str]
+    instead: str
+
+
+Words = str | Link | Folded | Sequence[str]
 
 
 @dataclass(frozen=True)
 class Text:
-    """Paragraphs, or the items of a list."""
+    """Paragraphs, or the items of a list; a page may have no need of them."""
 
     lines: Sequence[Words]
     bullets: bool = False
+    on_page: bool = True
 
 
 Row = list[str]  # of a table

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup as Safe
 
 from speedproof import __version__
-from speedproof.report.document import Document, Link, Marked, Picture, VariantName
+from speedproof.report.document import Document, Folded, Link, Marked, Picture, VariantName
 from speedproof.report.prose import is_of_kind, make_environment
 from speedproof.results.files import read_text, write_text
 from speedproof.util.numbers import format_count
@@ -66,6 +66,8 @@ def _theme(colour: str) -> str:
 def show(value: Any) -> Safe:
     """Return text as HTML that shows it as it is: names apart, Markdown of this package rendered, long text scrolling."""
     text = _show_one(value)
+    if isinstance(value, Folded):
+        return Safe(text)
     shown = value if isinstance(value, str) else value.text if isinstance(value, Link) else "".join(map(str, value))
     long = len(shown) > _LONG and not isinstance(value, Marked)
     return Safe(f'<span class="long" tabindex="0">{text}</span>' if long else text)
@@ -86,6 +88,9 @@ def _show_one(value: Any) -> str:
             text = _show_one(value.text)
             to_web = value.target.startswith(_WEB)
             return f'<a href="{html.escape(value.target)}" rel="noreferrer">{text}</a>' if to_web else text
+        case Folded():
+            lines = "".join(f"<li>{_show_one(line)}</li>" for line in value.lines)
+            return f"<details><summary>{_show_one(value.summary)}</summary><ul>{lines}</ul></details>" if lines else ""
         case str():  # only a word that is longer than any column may be broken inside
             return _show_words(printable(value, keep="\n"))
         case Sequence():

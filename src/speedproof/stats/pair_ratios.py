@@ -26,5 +26,5 @@ def _measure(results: Results, found: RatioFinding) -> list[PairedMetric]:
             pairs = pair_runs(results.select(subject, "timed"), results.select_controls(subject))
         case "ratio":
             above, below = (against, subject) if METRICS[found.metric].lower_is_better else (subject, against)
-            pairs = pair_runs(*(results.select(name, found.mode) for name in (above, below)))
+            pairs = pair_runs(results.select(above, found.mode), results.select(below, found.mode))
     return measure_pairs(pairs, found.metric, found.target)
