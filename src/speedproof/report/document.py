@@ -40,7 +40,8 @@ class Folded:
     instead: str
 
 
-Words = str | Link | Folded | Sequence[str]
+Words = str | Link | Sequence[str]
+Cell = Words | Folded  # of a table
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Table:
     """A header, rows, and notes."""
 
     header: Sequence[str]
-    rows: Sequence[Sequence[Words]]
+    rows: Sequence[Sequence[Cell]]
     notes: Sequence[str] = ()
 
 
@@ -128,7 +129,7 @@ class Markup:
 Element = Text | Table | Picture | Bars | ShellCommand | Markup
 
 
-def make_table(header: Sequence[str], rows: Sequence[Sequence[Words]], *notes: str) -> list[Element]:
+def make_table(header: Sequence[str], rows: Sequence[Sequence[Cell]], *notes: str) -> list[Element]:
     """Return a table with its notes as the elements of a section; none without rows."""
     return [Table(header, rows, notes)] if rows else []
 

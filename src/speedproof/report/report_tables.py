@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from speedproof.report.document import Element, Folded, Link, Marked, Row, Table, Text, Words, make_table, write_row
+from speedproof.report.document import Cell, Element, Folded, Link, Marked, Row, Table, Text, Words, make_table, write_row
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.findings import describe_ablation, describe_verdicts
 from speedproof.report.headlines import describe_statement, describe_verdict
@@ -302,7 +302,7 @@ def _join_ratio(ratio: Ratio) -> str:
     return f"{value} ({interval})"
 
 
-def _describe_claim(claim: ClaimResult, letters: dict[str, str]) -> list[Words]:
+def _describe_claim(claim: ClaimResult, letters: dict[str, str]) -> list[Cell]:
     return [
         Link(claim.text, claim.url),
         Marked(f"**{describe_verdict(claim)}**"),

@@ -70,7 +70,7 @@ def compose_runs(evidence: Evidence) -> list[Element]:
 def _list_columns(evidence: Evidence) -> dict[str, Row]:
     """Return the columns of the table of runs by their headings."""
     runs, proof = evidence.results.runs, evidence.proof
-    columns = {
+    columns: dict[str, Row] = {
         "Experiment": [run.experiment for run in runs],
         "Run": [run.name for run in runs],
         "Profiler": [run.run.profiler for run in runs],
@@ -100,8 +100,8 @@ def _list_measured(evidence: Evidence) -> dict[str, Row]:
         evidence.comparison.title_of(metric): [
             format_value(measure_run(run, metric, target), METRICS[metric].unit) for run in runs
         ],
-        "Epoch as reported": [format_value(one and one.reported_s, "s") for one in clocks],
-        _OBSERVED: [format_value(one and one.observed_s, "s") for one in clocks],
+        "Epoch as reported": [format_value(one.reported_s if one else None, "s") for one in clocks],
+        _OBSERVED: [format_value(one.observed_s if one else None, "s") for one in clocks],
         _OTHERS: [format_value(share, "%") for share in loads],
     }
     if metric == PROCESS:
