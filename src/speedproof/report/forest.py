@@ -137,7 +137,7 @@ def _choose_ticks(axis: _Axis) -> list[tuple[float, str]]:
     return sorted(chosen)
 
 
-_AXIS = (390, 650)  # where the axis lies, in pixels
+_AXIS = (390, 630)  # where the axis lies, in pixels
 _MOST = {"": 38, "s": 55, "f": 110}  # characters of a line, by its kind
 
 
