@@ -68,7 +68,7 @@ def _list_cells(scaling: Scaling) -> Row:
 
 
 def _describe_efficiency(scaling: Scaling) -> tuple[str, str]:
-    """Return the efficiency and its interval, and what is missing if that is no verdict."""
+    """Return the efficiency and its interval, and what it lacks for a verdict."""
     value, interval = format_ratio(scaling.efficiency, scaling.low, scaling.high)
     state = judge_row(scaling)
     missing = state in (State.TOO_FEW, State.INCONCLUSIVE) and scaling.low is not None

@@ -40,7 +40,7 @@ _OTHER_BADGES: dict[tuple[str, State], tuple[str, Tone]] = {
     ("container", State.FASTER): ("cost shown", "open"),
     ("container", State.SLOWER): ("gain shown", "good"),
 }
-# How a metric that is no time is called where one variant has less or more of it.
+# Of metrics other than times: the words for a variant that needs less, and for one that needs more.
 _AMOUNTS: dict[Unit, tuple[str, str]] = {
     "MiB": ("less memory", "more memory"),
     "J": ("less energy", "more energy"),

@@ -59,7 +59,7 @@ def _list_techniques(results: Results) -> list[Row]:
 
 
 def compose_runs(evidence: Evidence) -> list[Element]:
-    """Compose the table of runs, and the warnings about them; values that no run has are no column."""
+    """Compose the table of runs, and the warnings about them; a column without values is left out."""
     columns = _list_columns(evidence)
     rows = list(zip(*columns.values(), strict=True))
     notes = [note for name, note in _NOTES.items() if name in columns]

@@ -18,7 +18,7 @@ function sort(table, column, heading) {
   table.tBodies[0].append(...rows.map(([row]) => row));
 }
 const narrow = matchMedia("(max-width: 700px)");
-function label() { // each cell of a narrow page stands beside its heading
+function label() { // on a narrow page each cell shows its heading
   if (!narrow.matches) return;
   for (const {tHead, tBodies} of document.querySelectorAll(".table > table"))
     for (const {cells} of tBodies[0].rows) for (const cell of cells) cell.dataset.label = tHead.rows[0].cells[cell.cellIndex].textContent;
