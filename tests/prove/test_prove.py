@@ -21,8 +21,8 @@ from speedproof.config.load import load_config
 from speedproof.config.reading import Reading
 from speedproof.report.document import Fact
 from speedproof.report.figures.figure_data import Evidence, read_evidence
-from speedproof.report.findings import list_commands
 from speedproof.report.first_screen import compose_first_screen
+from speedproof.report.run_again import list_commands
 from speedproof.results.files import sha256_of
 from speedproof.run.archive.rebuild import rebuild_report
 from speedproof.run.epoch_reports import Reports
@@ -199,7 +199,7 @@ def test_no_verdict_is_finer_than_the_printed_digits(place, monkeypatch, b, reso
     monkeypatch.setattr(LocalExecutor, "measure", leave)
     result = call("--epoch-s", r"took (\S+)", *words)
     assert (result.exit_code, said in result.stdout.replace("\n", " ").replace("\u00a0", " ")) == (status, True), result.output
-    (digits,) = (fact for fact in compose_first_screen(read_evidence(place / "out/results")).facts if fact.name == "Digits")
+    (digits,) = (fact for fact in compose_first_screen(read_evidence(place / "out/results")).caveats if fact.name == "Digits")
     assert f"Epoch times are printed to {2 * resolution_s:g} s" in digits.text.replace("\u00a0", " ")
 
 
