@@ -17,6 +17,7 @@ from speedproof.report.headlines import describe_headlines, name_case, tabulate_
 from speedproof.report.ranks_section import compose_gpus, describe_rank_variants
 from speedproof.report.timeline.fragment import TracedVariant
 from speedproof.results.comparison import Comparison
+from speedproof.stats.main_ratios import list_judged
 from speedproof.util.text import capitalize
 
 _UNMEASURED = "Documented but not measured here"
@@ -29,7 +30,7 @@ def compose_document(
     """Return the report on a results folder, with the given figures, by name, and timeline."""
     comparison = evidence.comparison
     case = name_case(evidence.results.runs[0].run.case)
-    title = f"{capitalize(case)}: {'documented speedups' if comparison.claims else 'speedups'}, measured"
+    title = f"{capitalize(case)}: {'documented speedups, measured here' if list_judged(comparison) else 'measured speedups'}"
     unfolded = {"reach", "why", "timeline", "claims", *(["ablation"] if len(comparison.ablation) <= _LONG_ABLATION else [])}
     sections = make_sections(_list_parts(evidence, pictures or {}, timeline), unfolded)
     return Document(title, compose_first_screen(evidence), sections)
@@ -54,7 +55,7 @@ def _list_parts(
         ("unmeasured-claims", _UNMEASURED, report_tables.compose_unmeasured_claims(comparison)),
         ("speed", "Speed without a profiler", [*show("epoch_times"), *report_tables.compose_speed(comparison)]),
         ("quality", "Quality", [*show("convergence"), *report_tables.compose_quality(comparison)] if learns else []),
-        ("way", f"Time to a {comparison.quality.title}", report_tables.compose_ways(comparison)),
+        ("way", f"Time to reach a given {comparison.quality.title}", report_tables.compose_ways(comparison)),
         ("gpus", "Several GPUs", compose_gpus(evidence)),
         ("use", _name_use(comparison), [*show("utilisation"), *report_tables.compose_further(comparison)]),
         ("kernels", "Kernels", show("kernels")),

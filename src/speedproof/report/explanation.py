@@ -19,7 +19,7 @@ def describe_gpu_use(title: str, summary: Summary) -> str:
     reasons = ", ".join(f"{_seconds(seconds)} {cause}" for cause, seconds in _largest(causes))
     sentences = [f"{title} keeps its GPU busy {_measure_busy(summary.steady_epochs)} of the time{_describe_training(summary)}."]
     if reasons:
-        sentences.append(f"Time without a kernel per {summary.found.unit}: {reasons}.")
+        sentences.append(f"GPU idle time per {summary.found.unit}: {reasons}.")
     if summary.kernels:
         sentences.append(_describe_kernels(summary))
     return " ".join(sentences)
@@ -43,9 +43,9 @@ def explain_difference(difference: Difference, title_a: str, title_b: str) -> st
     return " ".join(
         [
             f"{name_one(difference.unit).capitalize()}{share} takes {lengths}: {_less_or_more(difference.total_s)}.",
-            f"The time without a kernel changes by {_signed(sum(idle.values()))}: {_list_changes(idle)}.",
-            f"The kernels' time changes by {_signed(sum(kernels.values()))}: {_list_changes(kernels)}.",
-            f"No rule explains {_seconds(abs(difference.residual_s))} of it.",
+            _describe_change("GPU idle time", idle),
+            _describe_change("Kernel time", kernels),
+            f"The cause of {_seconds(abs(difference.residual_s))} is unknown.",
         ]
     )
 
@@ -87,8 +87,14 @@ def _sum_by_name(parts: Iterable[tuple[str, float]]) -> dict[str, float]:
     return sums
 
 
-def _list_changes(changes: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {_signed(seconds)}" for name, seconds in _largest(changes)) or "nothing"
+def _describe_change(what: str, changes: Mapping[str, float]) -> str:
+    """Return by how much a time falls or rises, and its largest parts, with a sign if one of them changes otherwise."""
+    total_s, parts = sum(changes.values()), _largest(changes)
+    if not parts:
+        return f"{what} does not change."
+    alike = all((seconds < 0) == (total_s < 0) for _, seconds in parts)
+    said = ", ".join(f"{(_seconds(abs(seconds)) if alike else _signed(seconds))} {name}" for name, seconds in parts)
+    return f"{what} {'falls' if total_s < 0 else 'rises'} by {_seconds(abs(total_s))}: {said}."
 
 
 def _largest(parts: Mapping[str, float]) -> list[tuple[str, float]]:

@@ -280,11 +280,13 @@ def _find_traces_elsewhere(evidence: Evidence) -> Iterator[str]:
         apart: dict[str, list[str]] = {}
         for experiment in timed:
             if keys := differing_conditions(conditions[run.experiment], conditions[experiment]):
-                apart.setdefault(", ".join(keys), []).append(experiment)
-        other = "".join(f"; {', '.join(experiments)} ran under another {keys}" for keys, experiments in apart.items())
-        places.setdefault(f"{run.experiment}, times are from {', '.join(timed)}{other}", []).append(run.title)
+                apart.setdefault(" and ".join(keys), []).append(experiment)
+        other = "".join(f"; {', '.join(experiments)} used a different {keys}" for keys, experiments in apart.items())
+        if list(apart.values()) == [list(timed)]:
+            other = f", which used a different {next(iter(apart))}"
+        places.setdefault(f"{run.experiment} and times from {', '.join(timed)}{other}", []).append(run.title)
     for place, titles in places.items():
-        yield f"{', '.join(titles)}: traces are from {place}."
+        yield f"{', '.join(titles)}: traces come from {place}."
 
 
 def describe_warm_ups(results: Results) -> Iterator[str]:
@@ -315,13 +317,13 @@ def describe_tuning(results: Results) -> Iterator[str]:
         if not runs:
             continue
         seeds = sorted({run.run.seed for run in runs} & {*tuned.seeds})
-        same = [f"with the seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"] if seeds else []
-        same += ["on the same data"] if runs[0].run.conditions.dataset_name in tuned.data else []
+        same = [f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"] if seeds else []
+        same += ["the data"] if runs[0].run.conditions.dataset_name in tuned.data else []
         yield (
-            f"{runs[0].title} was tuned {' and '.join(same)} that judge it here, so its quality and the "
-            "time to it may be optimistic."
+            f"{runs[0].title} was tuned on {' and '.join(same)} used to evaluate it here, so its quality and time to quality "
+            "may be optimistic."
             if same
-            else f"{runs[0].title} was tuned with other seeds and on other data than those that judge it here."
+            else f"{runs[0].title} was tuned on other seeds and data than those used to evaluate it here."
         )
 
 
@@ -366,10 +368,9 @@ def _find_company(results: Results) -> Iterator[str]:
             "machine."
         )
     if shared := sum(run.had_company for run in results.runs):
-        yield (
-            f"During {shared} of {format_count(len(results.runs), 'run')}, another experiment measured on the same machine: "
-            "they shared its CPUs, memory and power."
-        )
+        runs = format_count(len(results.runs), "run")
+        which = f"all {runs}" if 1 < shared == len(results.runs) else f"{shared} of {runs}"
+        yield f"Another experiment was running on this machine during {which} and shared its CPUs, memory and power."
     for experiment in results.experiments:
         if 0 < len(experiment.kept) < len(experiment.runs):  # a closed experiment keeps all that it has
             kept = f"{len(experiment.kept)} of its {len(experiment.runs)} runs"
