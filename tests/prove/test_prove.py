@@ -848,9 +848,12 @@ def test_a_mistake_about_what_judges_quality_is_one_line_before_anything_runs(pl
     [
         (["true {run}", "--artifact", "left"], "--quality-command: no line that it printed is a number"),
         (["cat {run}/x", "--artifact", "left"], "--quality-command: exit status 1"),
-        (["echo 1 {run}", "--artifact", "*.pt"], "artifact: it left no *.pt"),
+        (["echo 1 {run}", "--artifact", "*.pt"], "--artifact: it left no *.pt"),
         # What came with the copy is nobody's result.
-        (["cat {run}/brought", "--artifact", "brought"], "artifact: brought, which brought matches, was there before the run"),
+        (
+            ["cat {run}/brought", "--artifact", "brought"],
+            "--artifact: brought, which brought matches, was there before the run",
+        ),
     ],
 )
 def test_a_run_without_a_quality_of_its_own_ends_the_warm_up(place, measured, words, said):
