@@ -50,17 +50,17 @@ def with_times(**times):
         (
             {"epoch_s": with_times(fast=1.48)},
             f"{FAST} trains an epoch as fast as {BASELINE} on this machine, within 2.0 %; 1.03× (1.02–"
-            "1.03×) by the whole process.",
+            "1.03×) for the whole process.",
             "equivalent",
         ),
         (
             {"rounds": 1, "experiments": 1},
-            f"No verdict yet: {FAST} measured 1.37× as fast as {BASELINE} on this machine, by the training epoch.",
+            f"No verdict yet: {FAST} measured 1.37× as fast as {BASELINE} on this machine, by training epoch time.",
             "no verdict: one pair",
         ),
         (
             {"rounds": 3, "experiments": 1},
-            f"No verdict yet: {FAST} measured 1.37× as fast as {BASELINE} on this machine, by the training epoch.",
+            f"No verdict yet: {FAST} measured 1.37× as fast as {BASELINE} on this machine, by training epoch time.",
             "no verdict",
         ),
         (
@@ -88,8 +88,7 @@ def test_of_rates_alone_the_variant_with_the_higher_rate_is_the_faster_one(tmp_p
     comparison.claims.clear()
     comparison.ratios[:] = [ratio for ratio in comparison.ratios if ratio.metric == "samples_per_s"]
     fast, slow = (FAST, BASELINE) if dict(epoch_s)["fast"] < dict(epoch_s)["baseline"] else (BASELINE, FAST)
-    rate = "training samples per second"
-    assert answer(comparison)[0] == f"{fast} is, by the {rate}, 1.37× as fast as {slow} on this machine."
+    assert answer(comparison)[0] == f"{fast} processes training samples 1.37× as fast as {slow} on this machine."
     (row,) = draw_forest(find_answer(comparison)).rows
     assert row.variants == [fast, " against ", slow]
 
@@ -222,4 +221,4 @@ def test_fewer_pairs_than_a_verdict_needs_are_no_verdict_wherever_their_interval
         )  # fmt: skip
     found = find_answer(comparison).mains
     assert [(one.subject.name, describe_state(one).text) for one in found] == [("four", "no verdict"), ("two", "no verdict")]
-    assert all("too few pairs for a verdict" in sentence for sentence in map(describe_scaling, found))
+    assert all("a verdict needs 4" in sentence for sentence in map(describe_scaling, found))

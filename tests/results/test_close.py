@@ -143,7 +143,7 @@ def plan_another_round(experiment):
         (finish, "experiment.json: exists"),
         (remove_all, "no run is complete"),
         (remove_fast, "no two compared variants have a complete run in the same round"),
-        (move_a_run_to_another_gpu, "ran under another GPU than"),
+        (move_a_run_to_another_gpu, "used a different GPU card than"),
         (plan_another_round, "plan.json: does not match the configuration"),
     ],
 )

@@ -18,6 +18,7 @@ from speedproof.report.run_again import list_commands
 from speedproof.report.timeline.fragment import TracedVariant
 from speedproof.results.comparison import Comparison
 from speedproof.stats.limits import list_limits
+from speedproof.stats.main_ratios import list_judged
 from speedproof.util.text import capitalize
 
 _UNMEASURED = "Documented but not measured here"
@@ -30,7 +31,8 @@ def compose_document(
     """Return the report on a results folder, with the given figures, by name, and timeline."""
     found = evidence.findings
     case = name_case(evidence.results.runs[0].run.case)
-    title = f"{capitalize(case)}: {'documented speedups' if found.claims else 'speedups'}, measured"
+    judged = list_judged(evidence.comparison)
+    title = f"{capitalize(case)}: {'documented speedups, measured here' if judged else 'measured speedups'}"
     unfolded = {"reach", "why", "timeline", "claims", *(["ablation"] if len(found.stages) <= _LONG_ABLATION else [])}
     sections = make_sections(_list_parts(evidence, pictures or {}, timeline), unfolded)
     return Document(title, compose_first_screen(evidence), sections, name_days(evidence))
@@ -55,7 +57,7 @@ def _list_parts(
         ("unmeasured-claims", _UNMEASURED, report_tables.compose_unmeasured_claims(found)),
         ("speed", "Speed without a profiler", [*show("epoch_times"), *report_tables.compose_speed(found)]),
         ("quality", "Quality", [*show("convergence"), *report_tables.compose_quality(found)] if learns else []),
-        ("way", f"Time to a {comparison.quality.title}", report_tables.compose_ways(found)),
+        ("way", f"Time to reach a given {comparison.quality.title}", report_tables.compose_ways(found)),
         ("gpus", "Several GPUs", compose_gpus(evidence)),
         ("use", _name_use(comparison), [*show("utilisation"), *report_tables.compose_further(found)]),
         ("kernels", "Kernels", show("kernels")),

@@ -242,7 +242,7 @@ def describe_whole(whole: WholeProcess | None) -> list[str]:
     if whole is None:
         return []
     value, interval = format_ratio(*whole.ends)
-    return [f"{value}{'' if whole.ends[1] is None else f' ({interval})'} by the {whole.title}"]
+    return [f"{value}{'' if whole.ends[1] is None else f' ({interval})'} for the {whole.title}"]
 
 
 def describe_evidence(found: RatioFinding, where: str = "") -> str:
@@ -306,13 +306,18 @@ def _describe_here(found: RatioFinding) -> str:
 def _describe_doing(found: RatioFinding) -> str:
     if found.target is not None:
         return f"reaches a {found.rule.title} of {found.rule.format(found.target)}"
-    does = METRICS[found.metric].verb or f"is, by the {found.metric_title},"
+    does = METRICS[found.metric].verb or f"is, measured by {_name_measure(found)},"
     return does if found.mode == "timed" else f"{does}, under the profiler,"
 
 
 def _name_metric(found: RatioFinding) -> str:
     target = "" if found.target is None else f" ({found.target:g})"
-    return f", by the {found.metric_title}{target}{name_mode(found)}"
+    verb = "" if found.is_open or found.is_undecided else "measured "  # else it is the clause's own verb
+    return f", {verb}by {_name_measure(found)}{target}{name_mode(found)}"
+
+
+def _name_measure(found: RatioFinding) -> str:
+    return METRICS[found.metric].measure or found.metric_title
 
 
 def _describe_observed(found: RatioFinding) -> list[str]:

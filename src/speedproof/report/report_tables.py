@@ -130,8 +130,8 @@ def compose_phases(evidence: Evidence, recorders: Sequence[str]) -> list[Element
 def compose_roofline(found: Findings) -> list[Element]:
     """Compose each variant's distance to the measured limit of the GPU."""
     header = [
-        *("Variant", "Arithmetic per epoch", "Least traffic", "At the measured rate of products", "Of copies"),
-        *("Training epoch", "Share of the bound"),
+        *("Variant", "Arithmetic per epoch", "Least traffic", "Time at the measured matmul rate"),
+        *("Time at the measured copy rate", "Training epoch", "Share of the bound"),
     ]
     rows = []
     for point in found.roofline:

@@ -1,5 +1,6 @@
 """Sections of a report on what ran on what, and how its numbers are made."""
 
+import re
 from collections.abc import Sequence
 
 from speedproof.profilers.formats import find_profiler
@@ -16,6 +17,7 @@ from speedproof.stats.metrics import METRICS, PROCESS, TRAINING_EPOCH, measure_r
 from speedproof.util.numbers import NO_NUMBER, format_count, format_value
 from speedproof.util.text import capitalize, write_setting
 
+_BACKTICKS = re.compile("`([^`]*)`")  # around commands, in texts that no report reads as markup
 _NO_TECHNIQUES = {"title", "epochs", "validate_every"}
 _OBSERVED, _OTHERS = "Epoch by our clock", "Other programs"
 _NOTES = {
@@ -147,7 +149,7 @@ def compose_unmeasured(evidence: Evidence) -> list[Element]:
 
 
 def _list_findings(findings: Sequence[Finding]) -> list[Row]:
-    return [[finding.subject, finding.found, finding.cure or ""] for finding in findings]
+    return [[one.subject, *(_BACKTICKS.sub(r"“\1”", text) for text in (one.found, one.cure or ""))] for one in findings]
 
 
 def _list_absent_pictures(evidence: Evidence) -> list[str]:
@@ -166,7 +168,7 @@ def compose_numbers(evidence: Evidence) -> list[Element]:
     ]
     old_order = any(experiment.design == OLD_DESIGN for experiment in evidence.results.experiments)
     note = RESULT_PROSE["intervals"](bool(comparison.stopped), old_order, evidence.findings.joint_intervals)
-    return [Table(["Metric", "How it is made", "Of each run's"], rules, [note])]
+    return [Table(["Metric", "How it is computed", "From each run's"], rules, [note])]
 
 
 def name_profilers(evidence: Evidence) -> list[str]:

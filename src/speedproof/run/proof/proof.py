@@ -345,14 +345,15 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     copies_s = runs * found.copy_s
     if copies_s > max(1.0, total_s / 10):
         cost += f", and about {format_duration(copies_s)} to copy the folder (--workdir here avoids this)"
-    metric = METRICS[choose_metric(request, found.epochs)].title
+    metric = METRICS[choose_metric(request, found.epochs)]
+    by = metric.measure or metric.title
     units = _describe_units(found.units, request.cumulative)
     trusted = f"reported times are trusted ({request.trust_reported}); " if request.trust_reported else ""
     say(
         f"plan: {trusted}{most}{runs} timed runs in {request.most_rounds} rounds, in random order (seed "
         f"{order_seed}), {cost}; "
         f"{_START[request.workdir]}; {'blind: timed runs do not see speedproof; ' if request.blind else ''}"
-        f"compared by the {metric}, read from: {SOURCES[found.reading.source].title}{units}{traced}; results in {out}"
+        f"compared by {by}, read from: {SOURCES[found.reading.source].title}{units}{traced}; results in {out}"
     )
     for line in _describe_places(request):
         say(line)

@@ -217,11 +217,11 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
         except StoppedError:
             raise KeyboardInterrupt from None
         except RecordError as error:
-            raise TrainingError(f"{variant.title}: {error}; its output: {log_file}") from None
+            raise TrainingError(f"{variant.title}: {error}; full output: {log_file}") from None
     if request.margin is not None and judge is None and not marks.qualities:
         raise TrainingError(
-            f"{variant.title}: reports no quality, but --margin needs one; mark it, print it (--quality), or measure it "
-            "(--quality-command)"
+            f"{variant.title}: reports no quality, but --margin needs one; report it with speedproof.marks, print it "
+            "(--quality), or measure it (--quality-command)"
         )
     notes = [*([describe_left(seen.life.left)] if seen.life.left else []), *describe_cut(seen.cut)]
     observed = _observe(files.changed, seen, marks, cached)
@@ -236,9 +236,9 @@ def _check_end(setting: _Setting, variant: Variant, end: RunEnd, log_file: Path)
         return
     last = last_words(log_file)
     asks = "; it waits for typed input, and there is none: pass the input as arguments or in a file"
-    why = f"{end.reason}{f': {last}' if last else ''}{asks if last.startswith('EOFError') else ''}"
-    why += f"; its output: {log_file}{_name_hidden(log_file, setting.request)}"
-    raise TrainingError(f"{variant.title}: {end.outcome}: {why}")
+    why = f"{end.reason}{f' (last line: {last})' if last else ''}{asks if last.startswith('EOFError') else ''}"
+    why += f"; full output: {log_file}{_name_hidden(log_file, setting.request)}"
+    raise TrainingError(f"{variant.title}: {why}")
 
 
 def _read_first(seen: Watched, request: ProofRequest) -> tuple[bool, Marks]:
@@ -420,7 +420,7 @@ def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -
         except SpeedproofError as error:
             why = error.moved(Path(scratch), Path()) if seen.end.completed else seen.end.reason
             raise TrainingError(
-                f"{variant.title}: its trace is unusable: {why}; leave --profiled out; its output: {log_file}"
+                f"{variant.title}: its trace is unusable: {why}; leave --profiled out; full output: {log_file}"
             ) from None
 
 
