@@ -178,6 +178,8 @@ def _take_snapshot(request: ProofRequest, source: Path, out: Path, variables: Ma
         say(f"{commit}{'; only the commit is measured' if request.workdir == 'commit' else ''}")
     if snapshot.linked and request.workdir != "here":
         say(f"linked, not copied, into each run's folder: {_shorten(sorted(snapshot.linked))}")
+    if snapshot.special:
+        say(f"no files, so not copied: {_shorten([f'{name} ({kind})' for name, kind in sorted(snapshot.special.items())])}")
     if snapshot.left_out:
         say(f"hidden from the commands, because this proof is in it: {_shorten(snapshot.left_out)}")
     return snapshot
