@@ -247,7 +247,7 @@ def _check_depth(value: Any, left: int = 100) -> None:
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        (name, _), *_ = (Counter(name for name, _ in pairs) - Counter(value)).items()
+        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
         raise ValueError(f"{name!r:.60}: duplicate key")
     return value
 

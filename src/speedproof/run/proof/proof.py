@@ -293,6 +293,8 @@ def _list_missing_tools(request: ProofRequest) -> list[str]:
         missing.append(str(error))
     if request.profile is None and (need := name_gpu_need(request)) and describe_gpu() is None:
         missing.append(f"{need}: no GPU here (`nvidia-smi` lists none); leave it out, or run on a machine with a GPU")
+    elif request.profile is None and request.device != "cpu" and 0 < (found := len(list_gpu_uuids())) < request.gpus:
+        missing.append(f"--gpus {request.gpus}: {format_count(found, 'GPU')} here; ask for no more, or run on another machine")
     return missing
 
 
