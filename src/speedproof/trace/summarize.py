@@ -216,7 +216,9 @@ def _summarize_phases(loop: Loop, activity: pd.DataFrame) -> list[Phase]:
     group = calls.groupby(["name", "part"], observed=True, sort=False)
     table = group.agg(calls=("wall_ns", "size"), wall_ns=("wall_ns", "sum"), projected_ns=("projected_ns", "sum"))
     number = group.ngroup().to_numpy()[caused["phase"]]  # groups count in the order in which the table lists them
-    busy = [_busy_times(caused[number == row]) for row in range(len(table))]
+    order = np.argsort(number, kind="stable")  # each group's work lies together: names may be as many as events
+    first = np.searchsorted(number[order], np.arange(len(table) + 1))
+    busy = [_busy_times(caused.iloc[order[first[row] : first[row + 1]]]) for row in range(len(table))]
     table = table.reset_index().join(pd.DataFrame(busy, columns=["gpu_busy_ns", "kernel_busy_ns", "copy_busy_ns", "method"]))
     return [Phase.model_validate(row) for row in _in_seconds(table).to_dict("records")]
 
@@ -254,8 +256,9 @@ def _summarize_streams(loop: Loop, activity: pd.DataFrame) -> tuple[list[Stream]
     tables = []
     for device in np.unique(activity["device"]).tolist():
         on_device = activity[activity["device"] == device]
-        streams = {stream: on_device[on_device["stream"] == stream] for one, stream in chosen if one == device}
-        tables += [_busy_by_epoch(loop, device, stream, work) for stream, work in {None: on_device, **streams}.items()]
+        tables.append(_busy_by_epoch(loop, device, None, on_device))
+        streams = [stream for one, stream in chosen if one == device]
+        tables += [_busy_by_epoch(loop, device, stream, on_device[on_device["stream"] == stream]) for stream in streams]
     if not tables:
         return [], []
     table = pd.concat(tables, ignore_index=True).sort_values("epoch", kind="stable")
