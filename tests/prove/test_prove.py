@@ -339,7 +339,7 @@ def test_a_name_that_utf8_has_not_is_one_line(place, measured):
     measured()
     os.close(os.open(os.fsencode(place) + b"/caf\xe9.txt", os.O_CREAT))
     assert status_of(result := call(*READ)) == 3
-    assert "not valid UTF-8; rename or rewrite it" in str(result.exception)
+    assert "caf\\xe9.txt: its name is not valid UTF-8; rename it" in str(result.exception)
 
 
 def test_ctrl_c_while_commands_are_warmed_up_is_an_interruption(place, monkeypatch):

@@ -173,3 +173,9 @@ def test_a_run_whose_table_is_not_whole_does_not_count(tmp_path, table, spoil):
     path.write_text("\n".join(spoil(path.read_text().splitlines())) + "\n")
     close_command(experiment.folder)
     assert read_experiment(experiment.folder).undone == {path.parent.name: "incomplete"}
+
+
+def test_what_lies_in_no_results_folder_cannot_be_closed(speedproof_here):
+    ended = speedproof_here("results", "close", "--experiment", "/")
+    assert ended.returncode == 2
+    assert "not in a results folder" in " ".join(ended.stderr.replace("│", " ").split())

@@ -135,7 +135,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     watched = variant.caches is not None and not variant.isolated
     own_places = [*list_own_places(task.workload), folder, place]
     outward = find_changes(variant.package_folders, launched_ns, own_places) if watched else Changes()
-    created = {name: str((stands / name).resolve()) for name in after.keys() - before.keys() if variant.place is None}
+    created = {name: os.path.realpath(stands / name) for name in after.keys() - before.keys() if variant.place is None}
     return Watched(
         end,
         life,

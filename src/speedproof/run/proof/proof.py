@@ -178,6 +178,8 @@ def _take_snapshot(request: ProofRequest, source: Path, out: Path, variables: Ma
         say(f"{commit}{'; only the commit is measured' if request.workdir == 'commit' else ''}")
     if snapshot.linked and request.workdir != "here":
         say(f"linked, not copied, into each run's folder: {_shorten(sorted(snapshot.linked))}")
+    if snapshot.special:
+        say(f"no files, so not copied: {_shorten([f'{name} ({kind})' for name, kind in sorted(snapshot.special.items())])}")
     if snapshot.left_out:
         say(f"hidden from the commands, because this proof is in it: {_shorten(snapshot.left_out)}")
     return snapshot
@@ -291,6 +293,8 @@ def _list_missing_tools(request: ProofRequest) -> list[str]:
         missing.append(str(error))
     if request.profile is None and (need := name_gpu_need(request)) and describe_gpu() is None:
         missing.append(f"{need}: no GPU here (`nvidia-smi` lists none); leave it out, or run on a machine with a GPU")
+    elif request.profile is None and request.device != "cpu" and 0 < (found := len(list_gpu_uuids())) < request.gpus:
+        missing.append(f"--gpus {request.gpus}: {format_count(found, 'GPU')} here; ask for no more, or run on another machine")
     return missing
 
 
