@@ -13,6 +13,7 @@ import termios
 import threading
 import time
 import tty
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -117,14 +118,20 @@ class FoundLines:
 
 
 class PrintedOutput:
-    """Keeps what a program prints in a file without a name; memory holds a buffer of it."""
+    """Keeps what a program prints in a file without a name; memory holds a buffer of it.
 
-    def __init__(self, folder: Path) -> None:
+    If it is `live`, what came can also be taken while the program runs.
+    """
+
+    def __init__(self, folder: Path, live: bool = False) -> None:
         self._file = tempfile.TemporaryFile(dir=folder, buffering=_BUFFER)  # noqa: SIM115 (closed when it is read)
         self._size, self._lost = 0, ""
+        self._fresh: deque[tuple[float, bytes]] | None = deque() if live else None
 
     def keep(self, output: bytes, at_s: float) -> None:
         """Take what one read brought."""
+        if self._fresh is not None:
+            self._fresh.append((at_s, output))
         if self._lost:
             return
         try:
@@ -132,6 +139,11 @@ class PrintedOutput:
             self._size += len(output)
         except OSError as error:
             self._lost = error.strerror or "it cannot be written"
+
+    def take_fresh(self) -> Iterator[tuple[float, bytes]]:
+        """Yield what came since the last call, and when."""
+        while self._fresh:
+            yield self._fresh.popleft()
 
     def search(self, reading: Reading, ended_s: float) -> FoundLines:
         """Return the lines that a pattern of `reading` matches, once; the last line ended with the program.
@@ -198,17 +210,17 @@ class Relay:
 
 
 @contextmanager
-def relaying(output: int, terminal: bool, folder: Path) -> Iterator[Relay]:
+def relaying(output: int, terminal: bool, folder: Path, live: bool = False) -> Iterator[Relay]:
     """Yield what a program writes to; all that it writes is passed on to the file `output`.
 
-    If a `terminal` is wanted, its lines are also kept, on the disk of `folder`.
+    If a `terminal` is wanted, its lines are also kept, on the disk of `folder`, and if they are read `live`, in memory.
     """
     ours, theirs = os.openpty() if terminal else os.pipe()
     if terminal:
         tty.setraw(theirs)  # what is printed comes as it is
         columns, lines = _find_size()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-    relay = Relay(theirs, PrintedOutput(folder) if terminal else None)
+    relay = Relay(theirs, PrintedOutput(folder, live) if terminal else None)
     reader = threading.Thread(target=_read_all, args=(ours, output, relay.printed), daemon=True)
     reader.start()
     try:

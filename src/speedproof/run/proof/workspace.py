@@ -114,6 +114,7 @@ class ProofBasis:
     digests: Mapping[str, str] = field(default_factory=dict)
     evaluation: Evaluation | None = None
     order_seed: int | None = None
+    stop_after: int | None = None  # epochs
 
     def describe(
         self,
@@ -159,6 +160,7 @@ class ProofBasis:
                 # Student's interval is of a number that was fixed: who adds rounds after a look finds more than there is.
                 **({"rounds": request.fixed_rounds} if request.fixed_rounds else {}),
                 **({"blind": True} if request.blind else {}),
+                **({"stop_after": self.stop_after} if self.stop_after else {}),
             },
         }
 
@@ -180,6 +182,7 @@ class ProofBasis:
             "pass_environment": request.passed,
             "drop_environment": request.dropped,
             "reads": reading.model_dump(mode="json"),
+            "stop_after": self.stop_after,
             "gpus": request.gpus,
             "own_ranks": request.gpus > 1,
             "told_epochs": False,  # in no run, since the warm-up has to find how many there are
