@@ -16,7 +16,7 @@ import tty
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -31,7 +31,7 @@ _LEAST_LIMIT_S, _LIMIT_S_PER_BYTE = 30.0, 1e-6
 
 
 # What a terminal would have taken for commands: colours, cursor movements.
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
+_ESCAPES = re.compile(r"\x08+|\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
 _ENDS = re.compile(rb"\r\n|\n|\r")
 LONGEST_LINE = 65536  # bytes
 _LINE_MEMORY, _MOST_MEMORY = 200, 2**28  # bytes: what a line takes beside its text, and all lines together
@@ -44,6 +44,7 @@ class Line:
     text: str
     at_s: float
     read: int
+    row: int | None = None  # on the terminal, the same for all that is drawn over it; None: a row of its own
 
 
 class LineClock:
@@ -57,42 +58,63 @@ class LineClock:
         self.cut = 0  # lines that were too long
         self._searches = [re.compile(pattern).search for pattern in patterns]
         self._rest, self._reads, self._memory, self._cutting = b"", 0, 0, False
+        self._row, self._redrawn = 0, False  # of the terminal, and whether something is drawn over it
+        self._rest_came = Line("", 0.0, 0)  # when the last part of a line came that has not ended yet
 
     def take(self, output: bytes, at_s: float) -> None:
         """Take what one read brought; a line also ends where a progress bar restarts it."""
         self._reads += 1
         first, *others = _ENDS.split(output)
-        self._extend(first)
+        self._extend(first, at_s)
         if not others:
             return
         *whole, rest = others
-        self._keep([self._rest, *whole] if self._rest else whole, at_s)
+        if self._redrawn or b"\r" in output:
+            self._take_redrawn([self._rest, *whole], _ENDS.findall(output), at_s, came_before=not first)
+        else:
+            self._keep([self._rest, *whole], Line("", at_s, self._reads))
         self._rest, self._cutting = b"", False
-        self._extend(rest)
+        self._extend(rest, at_s)
+
+    def _take_redrawn(self, texts: list[bytes], ends: list[bytes], at_s: float, came_before: bool) -> None:
+        """Keep lines of which some are drawn over others; the first may have come in an earlier read than its end.
+
+        A bar that begins with the end of its last state has shown that since it came.
+        """
+        line = self._rest_came if came_before else Line("", at_s, self._reads)
+        for text, end in zip(texts, ends, strict=True):
+            shared, self._redrawn = self._redrawn or end == b"\r", end == b"\r"
+            self._keep([text], replace(line, row=self._row if shared else None))
+            self._row += not self._redrawn
+            line = Line("", at_s, self._reads)
 
     def close(self, at_s: float) -> list[Line]:
         """Return all lines that were kept, the last one too if nothing ended it."""
         if self._rest:
-            self._keep([self._rest], at_s)
+            line = replace(self._rest_came, row=self._row) if self._redrawn else Line("", at_s, self._reads)
+            self._keep([self._rest], line)
             self._rest = b""
         return self.lines
 
-    def _extend(self, part: bytes) -> None:
+    def _extend(self, part: bytes, at_s: float) -> None:
         """Add to the line that has not ended yet."""
+        if not part:
+            return
+        self._rest_came = Line("", at_s, self._reads)
         if not self._cutting:
             self._rest += part
         if len(self._rest) > LONGEST_LINE:
             self._rest, self._cutting = self._rest[:LONGEST_LINE], True
             self.cut += 1
 
-    def _keep(self, whole: list[bytes], at_s: float) -> None:
-        """Keep what is wanted of the lines that ended at one moment."""
+    def _keep(self, whole: list[bytes], came: Line) -> None:
+        """Keep what is wanted of lines that `came` at one moment."""
         joined = b"\n".join(whole).decode("utf-8", "replace")
         texts = joined.split("\n")
-        if "\x1b" in joined:
+        if "\x1b" in joined or "\b" in joined:
             texts = [_ESCAPES.sub("", text) for text in texts]
         for text in self._select(texts):
-            self.lines.append(Line(text, at_s, self._reads))
+            self.lines.append(Line(text, came.at_s, came.read, came.row))
             self._memory += len(text) + _LINE_MEMORY
         if self._memory > _MOST_MEMORY:
             raise RecordError(
