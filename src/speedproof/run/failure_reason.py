@@ -7,7 +7,7 @@ _RANK = re.compile(r"^\s*(?:\[(?:rank)?\d+\]:\s?|\(\w+ pid=\d+\)\s?|\d+:\s)")  #
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _CELL = re.compile(r"^\s*(?:Cell|Input) (?P<file>In ?\[\d+\]), line (?P<line>\d+)")
 _EXCEPTION = re.compile(r"^(?:\w+\.)*(?P<name>\w*(?:Error|Exception|Interrupt|Failure|Iteration))(?::\s.*|:)?$")
-# They tell that another process failed, which printed why.
+# Another process failed, and printed why.
 _WRAPPERS = ("ChildFailedError", "CalledProcessError", "ProcessRaisedException", "CellExecutionError", "KeyboardInterrupt")
 _REPORTS = re.compile(r"\berror\s*:|\bError in\b|\bfatal\b|panicked at|\bwhat\(\):", re.IGNORECASE)
 # Last lines that say no more than that something failed: make's, R's, Rust's, the C++ runtime's.
@@ -20,8 +20,8 @@ _LONGEST, _MOST_LINES, _NEAR = 300, 400, 12
 def find_failure(printed: str) -> str:
     """Return in one line why a program failed, by the end of what it printed: nothing if it printed nothing.
 
-    That is its last exception with the place of its own code where it was raised, else a line that reports an error, if what
-    follows is a launcher's or make's, else the last line with words.
+    That is its last exception, with the line of its own code that raised it. Without one it is the last line with words; if
+    that is make's or a runtime's, the last line before it that reports an error.
     """
     lines = [_RANK.sub("", _ESCAPES.sub("", line)).rstrip() for line in printed.splitlines()]
     lines = [line for line in lines if line.strip()][-_MOST_LINES:]

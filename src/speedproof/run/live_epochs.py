@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from speedproof.config.reading import Reading
+from speedproof.run.known_formats import PATTERNS, recognize
 from speedproof.run.marks_pipe import MarkArrivals
 from speedproof.run.printed_output import LineClock, PrintedOutput, limiting_search
 from speedproof.run.read_files import read_file
@@ -27,12 +28,17 @@ class LiveEpochs:
     printed: PrintedOutput | None
     marks: MarkArrivals
     file: FileWatch | None
+    recognizing: bool = False  # whether its marks are read, or the lines of a known program
     _clock: LineClock = field(init=False)
     _read: int = 0  # of the lines
     _next_s: float = 0.0
 
     def __post_init__(self) -> None:
-        asked = [pattern for pattern in (self.reading.epoch, self.reading.epoch_s, self.reading.rate) if pattern]
+        asked = (
+            PATTERNS
+            if self.recognizing
+            else [pattern for pattern in (self.reading.epoch, self.reading.epoch_s, self.reading.rate) if pattern]
+        )
         self._clock = LineClock(asked)
 
     def are_enough(self) -> bool:
@@ -44,7 +50,7 @@ class LiveEpochs:
         counts: dict[str, Callable[[], bool]] = {
             "lines": self._are_in_lines, "file": self._are_in_file, "marks": self._are_in_marks
         }  # fmt: skip
-        return counts[self.reading.source]()
+        return counts[self.reading.source]() or (self.recognizing and self._are_in_lines())
 
     def _are_in_marks(self) -> bool:
         return b"".join(self.marks.chunks).count(b'"epoch-ends"') >= self.wanted
@@ -58,6 +64,9 @@ class LiveEpochs:
                 return False
             self._read = len(lines)
             with suppress(RecordError):
+                if self.recognizing:
+                    found = recognize(lines)
+                    return found is not None and len(found.marks.epochs) >= self.wanted
                 times_only = self.reading.model_copy(update={"quality": None, "samples": None})
                 return len(read_lines(lines, times_only).epochs) >= self.wanted
         return False

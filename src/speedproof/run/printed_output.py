@@ -167,13 +167,13 @@ class PrintedOutput:
         while self._fresh:
             yield self._fresh.popleft()
 
-    def search(self, reading: Reading, ended_s: float) -> FoundLines:
-        """Return the lines that a pattern of `reading` matches, once; the last line ended with the program.
+    def search(self, reading: Reading, ended_s: float, more: Sequence[str] = ()) -> FoundLines:
+        """Return the lines that a pattern of `reading`, or one `more`, matches, once; the last line ended with the program.
 
         Raises:
             RecordError: the disk was full, or a pattern takes too long or matches too much.
         """
-        clock = LineClock(reading.patterns)
+        clock = LineClock([*reading.patterns, *more])
         with self._file, limiting_search(_LEAST_LIMIT_S + self._size * _LIMIT_S_PER_BYTE):
             for at_s, output in self._frames():
                 clock.take(output, at_s)

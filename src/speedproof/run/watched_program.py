@@ -10,7 +10,6 @@ from pathlib import Path
 
 from speedproof.cluster.isolation import FAILED_STATUS, isolated_command
 from speedproof.config.model import Config, Variant
-from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
 from speedproof.marks import EPOCHS_VARIABLE, FOLDER_VARIABLE, MARKS_FILE, SEED_VARIABLE, VALIDATE_EVERY_VARIABLE
 from speedproof.profilers.nvtx_library import injecting
@@ -22,6 +21,7 @@ from speedproof.results.run_record import (
 from speedproof.run.caches import list_private_folders, overlays_folder, private_place, private_variables
 from speedproof.run.command_words import enter_image
 from speedproof.run.epoch_reports import Marks, Reports, cut_epochs
+from speedproof.run.known_formats import PATTERNS
 from speedproof.run.live_epochs import LiveEpochs
 from speedproof.run.marks_pipe import timing_marks
 from speedproof.run.outside_watch import Changes, find_changes, list_shared_places, shorten_home
@@ -57,6 +57,7 @@ class Task:
     data: Path | None = None  # what its workload prepared, which it must see in an image, too
     blind: bool = False  # whether it sees nothing of ours
     hidden: Sequence[str] = ()  # what it does not see though it is there, by real paths, if its variant is isolated
+    recognizing: bool = False  # whether its lines are searched for those of known programs
     stop_after: int = 0  # epochs, after which it is ended; 0: it ends by itself
     stop_after_s: float | None = None  # seconds
 
@@ -139,10 +140,10 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         with (
             timing_marks(reported / MARKS_FILE) as arrivals,
             watching_file(place, variant.reads.file) as file,
-            relaying(output, bool(variant.reads.patterns), folder, task.stop_after > 0) as relay,
+            relaying(output, task.recognizing or bool(variant.reads.patterns), folder, task.stop_after > 0) as relay,
         ):
             command = _enclose(task, stands, place, [] if task.blind else [reported, modules])
-            live = LiveEpochs(variant.reads, task.stop_after, place, relay.printed, arrivals, file)
+            live = LiveEpochs(variant.reads, task.stop_after, place, relay.printed, arrivals, file, task.recognizing)
             limits = RunLimits(
                 task.config.measurement.timeout_s, task.stop_after_s, live.are_enough if task.stop_after else None
             )
@@ -150,7 +151,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         ranges = injected.read()
         if task.traced_by_torch and end.completed:
             end = _take_trace(modules, folder)
-    found, unsearched = _search_printed(relay, variant.reads, life.ended_s, limits.ended_s)
+    found, unsearched = _search_printed(relay, task, life.ended_s, limits.ended_s)
     if unsearched and end.completed:
         end = RunEnd("failed", unsearched)
     after = list_watched(variant, stands, task.workload)
@@ -258,12 +259,13 @@ def _list_modules(task: Task) -> list[Path]:
     return [] if task.variant.inherit_environment else task.workload.own_folders
 
 
-def _search_printed(relay: Relay, reading: Reading, ended_s: float, stopped_s: float | None) -> tuple[FoundLines, str]:
+def _search_printed(relay: Relay, task: Task, ended_s: float, stopped_s: float | None) -> tuple[FoundLines, str]:
     """Return the printed lines that are read, until the program was stopped if it was, and in one line why they cannot be."""
     try:
-        found = relay.printed.search(reading, ended_s) if relay.printed else FoundLines([], 0)
+        known = PATTERNS if task.recognizing else ()
+        found = relay.printed.search(task.variant.reads, ended_s, known) if relay.printed else FoundLines([], 0)
     except RecordError as error:
-        return FoundLines([], 0), str(error)
+        return FoundLines([], 0), str(error) if task.variant.reads.patterns else ""
     if stopped_s is not None:  # its answer, such as a traceback with its source, does not count
         found = replace(found, lines=[line for line in found.lines if line.at_s <= stopped_s])
     return found, ""

@@ -123,7 +123,7 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
         if request.profile is None:
             status.say(describe_machine(load, counters, _name_on_gpu(request), request.wait_for_quiet_min is not None))
         check_epochs(request, found.epochs)
-        metric = choose_metric(request, found.epochs)
+        metric = choose_metric(request, found.epochs, bool(found.reading.rate))
         basis = replace(basis, stop_after=found.stop_after)
         measured = basis.describe(found.reading, found.epochs, metric, found.observed)
         _describe_plan(request, names, found, out, order_seed, status.say)
@@ -348,7 +348,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     copies_s = runs * found.copy_s
     if copies_s > max(1.0, total_s / 10):
         cost += f", and about {format_duration(copies_s)} to copy the folder (--workdir here avoids this)"
-    metric = METRICS[choose_metric(request, found.epochs)].title
+    metric = METRICS[choose_metric(request, found.epochs, bool(found.reading.rate))].title
     units = _describe_units(found.units, request.cumulative)
     trusted = f"reported times are trusted ({request.trust_reported}); " if request.trust_reported else ""
     say(
@@ -357,6 +357,8 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         f"{_START[request.workdir]}; {'blind: timed runs do not see speedproof; ' if request.blind else ''}"
         f"compared by the {metric}, read from: {SOURCES[found.reading.source].title}{units}{traced}; results in {out}"
     )
+    if found.recognized:
+        say(f"epochs: {found.recognized}; --epoch-s reads others, --metric process_s compares whole processes")
     for line in [*_describe_stop(request, found), *_describe_places(request)]:
         say(line)
 
