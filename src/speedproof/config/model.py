@@ -189,6 +189,7 @@ class Variant(Model):
         description="TMPDIR and compile caches: private (warm, cold) or the caller's (shared); null: the workload's own",
     )
     kept_caches: str | None = Field(None, description="Folder with the compile caches of its warm-up")
+    terminal: bool = Field(False, description="Whether its program prints to a terminal though no printed lines are read")
     isolated: bool = Field(False, description="Discard what a run writes to HOME, temporary folders and packages")
     package_folders: list[str] = Field([], description="Package folders of its interpreter, which are checked for changes")
     warm_up: WarmUpObserved | None = Field(None, description="Observations of its warm-up; null: it had none")

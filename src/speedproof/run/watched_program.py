@@ -140,7 +140,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         with (
             timing_marks(reported / MARKS_FILE) as arrivals,
             watching_file(place, variant.reads.file) as file,
-            relaying(output, task.recognizing or bool(variant.reads.patterns), folder, task.stop_after > 0) as relay,
+            relaying(output, variant.terminal or bool(variant.reads.patterns), folder, task.stop_after > 0) as relay,
         ):
             command = _enclose(task, stands, place, [] if task.blind else [reported, modules])
             live = LiveEpochs(variant.reads, task.stop_after, place, relay.printed, arrivals, file, task.recognizing)
@@ -263,6 +263,8 @@ def _search_printed(relay: Relay, task: Task, ended_s: float, stopped_s: float |
     """Return the printed lines that are read, until the program was stopped if it was, and in one line why they cannot be."""
     try:
         known = PATTERNS if task.recognizing else ()
+        if not (task.variant.reads.patterns or known):
+            return FoundLines([], 0), ""
         found = relay.printed.search(task.variant.reads, ended_s, known) if relay.printed else FoundLines([], 0)
     except RecordError as error:
         return FoundLines([], 0), str(error) if task.variant.reads.patterns else ""
