@@ -284,7 +284,7 @@ def test_a_mistake_is_one_line_and_no_verdict(place, measured, words, said):
         ("SEED=1 sh a.sh", "'SEED=1 sh a.sh' needs a shell; use env SEED=1 sh a.sh"),
         ("python3 trian.py", "trian.py: no such file"),
         ("./plain.txt", "plain.txt: cannot be executed; allow it (chmod +x ./plain.txt)"),
-        ("sh fails.sh", "B: sh fails.sh: exit status 3 (last line: it broke); full output:"),
+        ("sh fails.sh", "B: sh fails.sh: exit status 3 (it broke); full output:"),
         ("sh hangs.sh", "did not end within 1 s"),
         ("sh full.sh", "No space left on device"),
         ("python3 asks.py", "it waits for typed input, and there is none: pass the input as arguments or in a file"),

@@ -17,6 +17,7 @@ from speedproof.config.reading import Reading
 from speedproof.run.epoch_reports import EpochSource, MarkedEpoch, Marks, ReportedValue, Reports, place_values
 from speedproof.run.printed_times import PrintedTime, join_thousands, subtract_times
 from speedproof.run.read_lines import check_length, mark_sample, parse_rate, parse_time, read_number
+from speedproof.run.read_notebook import NOTEBOOK, read_notebook
 from speedproof.run.watched_file import FileWatch
 from speedproof.util.errors import RecordError, advise_install
 
@@ -44,6 +45,8 @@ def read_file(place: Path, reading: Reading, watch: FileWatch | None = None) -> 
         rows: Rows = read_scalars(found, name)
     else:
         written = found.read_bytes()
+        if name.endswith(NOTEBOOK):
+            return read_notebook(name, written, reading, found.stat().st_mtime - time.time() + time.monotonic())
         if _MLLOG.encode() in written:
             return _read_mllog(name, written, earlier, reading, partial(watch.find_moment, found))
         rows, ends = _read_rows(name, written)
@@ -97,7 +100,8 @@ def _read_rows(name: str, written: bytes) -> tuple[Rows, Sequence[int] | None]:
     try:
         if name.endswith((".json", ".jsonl", ".ndjson")) or text.lstrip().startswith(("{", "[")):
             return _read_json(text, ends)
-        table = csv.DictReader(io.StringIO(text), strict=True)
+        table = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")), strict=True, skipinitialspace=True)
+        table.fieldnames = [column.strip() for column in table.fieldnames or []]
         rows = [(row, table.line_num) for row in table]
         return [row for row, _ in rows], [ends[min(line, len(ends)) - 1] for _, line in rows]
     except (ValueError, csv.Error) as error:

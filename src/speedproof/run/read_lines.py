@@ -10,6 +10,7 @@ from speedproof.config.reading import Reading, TimeUnit
 from speedproof.run.epoch_reports import EpochSource, MarkedEpoch, Marks, ReportedValue, Reports, place_values
 from speedproof.run.printed_output import Line
 from speedproof.run.printed_times import PrintedTime, join_thousands, read_rate, read_time, subtract_times
+from speedproof.run.redrawn_lines import group_draws, is_complete, select_states
 from speedproof.util.errors import RecordError
 
 _LONGEST_S = 1e9  # thirty years
@@ -19,7 +20,8 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
     """Return the epochs, qualities and samples of printed lines.
 
     With `epoch_s` an epoch takes the seconds on its line, and ends when the line arrives. With `epoch` it lasts from one
-    matching line to the next, so the first match begins the first epoch. If the program prints a quality before the first
+    matching line to the next, so the first match begins the first epoch; of a progress bar that is drawn again and again, the
+    last draw ends the last epoch. If the program prints a quality before the first
     epoch ends, a quality belongs to the epoch that ends with or after it, else to the last one that ended.
 
     Raises:
@@ -87,7 +89,10 @@ def _list_matches(lines: Iterable[Line], pattern: str, key: str) -> list[tuple[i
     found = [(order, line, match) for order, line in enumerate(lines) for match in compiled.finditer(line.text)]
     if not found:
         raise RecordError(f"{key}: no printed line matches `{pattern}`; correct the pattern, or print such a line in every run")
-    return found
+    states = select_states(found)
+    if not states:
+        raise RecordError(f"{key}: `{pattern}` matches progress bars only, none of which comes to its end; correct the pattern")
+    return states
 
 
 def parse_time(text: str | None, after: str, unit: TimeUnit | None, place: str) -> PrintedTime:
@@ -138,7 +143,11 @@ def add_qualities(marks: Marks, lines: Sequence[Line], pattern: str | None) -> M
 
 def _read_arrivals(lines: Sequence[Line], pattern: str) -> list[tuple[int, MarkedEpoch]]:
     compiled = re.compile(pattern)
-    found = [(order, line) for order, line in enumerate(lines) if compiled.search(line.text)]
+    matches = [(order, line, match) for order, line in enumerate(lines) if (match := compiled.search(line.text))]
+    draws = group_draws(matches)
+    found = [draw[0][:2] for draw in draws]
+    if draws and len(draws[-1]) > 1 and is_complete(draws[-1][-1][1].text):  # its last draw ends the last epoch
+        found.append(draws[-1][-1][:2])
     if len(found) < 2:
         raise RecordError(
             f"--epoch: {len(found)} of the printed lines match {pattern!r}, and an epoch lasts from one to the next; "

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ from speedproof.run.proof.quiet import describe_machine, wait_aloud
 from speedproof.run.proof.request import ProofRequest, describe_asked
 from speedproof.run.proof.rounds_check import check_rounds
 from speedproof.run.proof.snakemake import ProfileExecutor, find_profile
+from speedproof.run.proof.stop_after import propose_stop
 from speedproof.run.proof.verdict import Verdict, choose_metric, judge, tabulate
 from speedproof.run.proof.warm_up import WarmUp
 from speedproof.run.proof.workspace import (
@@ -121,7 +123,8 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
         if request.profile is None:
             status.say(describe_machine(load, counters, _name_on_gpu(request), request.wait_for_quiet_min is not None))
         check_epochs(request, found.epochs)
-        metric = choose_metric(request, found.epochs)
+        metric = choose_metric(request, found.epochs, bool(found.reading.rate))
+        basis = replace(basis, stop_after=found.stop_after)
         measured = basis.describe(found.reading, found.epochs, metric, found.observed)
         _describe_plan(request, names, found, out, order_seed, status.say)
         tell_source(request, evaluation, status.say)
@@ -349,7 +352,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     copies_s = runs * found.copy_s
     if copies_s > max(1.0, total_s / 10):
         cost += f", and about {format_duration(copies_s)} to copy the folder (--workdir here avoids this)"
-    metric = METRICS[choose_metric(request, found.epochs)]
+    metric = METRICS[choose_metric(request, found.epochs, bool(found.reading.rate))]
     by = metric.measure or metric.title
     units = _describe_units(found.units, request.cumulative)
     trusted = f"reported times are trusted ({request.trust_reported}); " if request.trust_reported else ""
@@ -359,8 +362,18 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         f"{_START[request.workdir]}; {'blind: timed runs do not see speedproof; ' if request.blind else ''}"
         f"compared by {by}, read from: {SOURCES[found.reading.source].title}{units}{traced}; results in {out}"
     )
-    for line in _describe_places(request):
+    if found.recognized:
+        say(f"epochs: {found.recognized}; --epoch-s reads others, --metric process_s compares whole processes")
+    for line in [*_describe_stop(request, found), *_describe_places(request)]:
         say(line)
+
+
+def _describe_stop(request: ProofRequest, found: WarmUp) -> list[str]:
+    """Return after which epochs runs are ended, or that whole runs do not fit into the budget, if either is so."""
+    if found.stop_after:
+        return [f"ended early: each run ends after its first {format_count(found.stop_after, 'epoch')}, which are compared"]
+    proposed = propose_stop(found.process_s, found.epochs, request.budget)
+    return [proposed] if proposed else []
 
 
 def _describe_places(request: ProofRequest) -> list[str]:

@@ -22,6 +22,7 @@ from speedproof.results.names import RunTracerName
 from speedproof.results.quality import Better
 from speedproof.run.proof.loss_names import find_loss_name
 from speedproof.run.proof.request_mistakes import list_mistakes
+from speedproof.run.proof.stop_after import StopAfter, read_stop
 from speedproof.util.errors import ConfigError
 from speedproof.util.secrets import scrub_secrets
 
@@ -80,7 +81,20 @@ def _check_number(commands: list[str]) -> list[str]:
     return commands
 
 
+def _read_count(given: Any) -> Any:
+    """Return a number as YAML has it, as text."""
+    return str(given) if type(given) is int else given
+
+
+def _check_stop(text: str) -> str:
+    read_stop(text)
+    return text
+
+
 Command = Annotated[str, AfterValidator(_check_command)]
+StopText = Annotated[
+    str, BeforeValidator(lambda given: str(given) if type(given) is int else given), AfterValidator(_check_stop)
+]
 RequestedJob = Annotated[JobResources, BeforeValidator(_read_job)]
 
 
@@ -170,6 +184,12 @@ class ProofRequest(Model):
     )
     control: bool = option(False, _ROUNDS_PANEL, "Run the first command twice per round to show the noise")
     timeout_s: Positive | None = option(None, _ROUNDS_PANEL, "Time limit for each run", flag="--timeout", metavar="SECONDS")
+    stop_after: StopText | None = option(
+        None,
+        _ROUNDS_PANEL,
+        "End each run after so many epochs (10), or those of so long a warm-up (60s)",
+        metavar="EPOCHS|TIME",
+    )
     wait: bool = option(False, _ROUNDS_PANEL, "Wait for another measurement here to end. Default: exit with an error")
     wait_for_quiet_min: Minutes | None = option(
         None,
@@ -263,6 +283,11 @@ class ProofRequest(Model):
     def claims_at_most(self) -> bool:
         """Return whether the claim is that the ratio is at most something; not if there is none."""
         return self.claim is not None and read_claim(self.claim).low is None
+
+    @property
+    def stop(self) -> StopAfter:
+        """Return when runs are ended before their own end."""
+        return read_stop(self.stop_after) if self.stop_after else StopAfter()
 
     @property
     def fixed_rounds(self) -> int | None:
