@@ -94,7 +94,7 @@ def follow_rounds(place, quality, judges_quality=True):
     write_claims(measured)
     said, status = [], Status(quiet=True)
     status.say = said.append
-    progress = Progress({"a": 1.0, "b": 1.0}, 4, False, None, status, judges_quality=judges_quality)
+    progress = Progress(measured.config.measurement, {"a": "A", "b": "B"}, {"a": 1.0, "b": 1.0}, status, judges_quality)
     records = Records(place / "out/results/experiments/experiment-1", progress)
     leave_experiment(place / "out", measured.config, lambda variant, number: 1.0, quality)
     records.look()

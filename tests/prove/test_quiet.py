@@ -197,7 +197,7 @@ def verdict_with(place, b, objections=(), claim=None, noise=0.05):
     comparison = leave_experiment(place / "out", measured.config, lasted_s).comparison
     for ratio in comparison.ratios:
         ratio.objections.extend(objections)
-    (candidate,) = judge(comparison, request, ["a", "b"], "process_s", "process", "report.html").candidates
+    (candidate,) = judge(comparison, request, "process_s", "process", "report.html", place / "out").candidates
     return candidate.sentence.replace("\u00a0", " ")
 
 
@@ -216,7 +216,9 @@ def test_noise_that_exceeds_the_effect_is_what_the_verdict_begins_with(place):
 
 def test_what_the_machine_did_follows_a_verdict_that_is_shown(place):
     said = verdict_with(place, 0.5, [BUSY])
-    assert said.startswith("Faster: sh b.sh is 2.00× as fast as sh a.sh on this machine, by the whole process (95 % interval ")
+    assert said.startswith(
+        "Faster: B (sh b.sh) is 2.00× as fast as A (sh a.sh) on this machine, by the whole process (95 % interval "
+    )
     assert said.endswith("6 pairs of runs). Other programs used 0.8 of 2 cores during the runs.")
 
 

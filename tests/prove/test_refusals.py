@@ -78,6 +78,6 @@ def test_an_epochs_metric_needs_epochs_of_every_command():
 def test_a_gpu_that_is_not_there_is_missed_before_the_warm_up(place, monkeypatch, asked, need):
     monkeypatch.setattr(proof, "describe_gpu", lambda: None)
     with pytest.raises(ConfigError) as refused:
-        prove_request(check_options({"commands": COMMANDS, **asked}), place / "out", place, Status(quiet=True), lambda _: None)
+        prove_request(check_options({"commands": COMMANDS, **asked}), place / "out", place, Status(quiet=True))
     assert str(refused.value) == f"{need}: no GPU here (`nvidia-smi` lists none); leave it out, or run on a machine with a GPU"
     assert not (place / "out").exists()

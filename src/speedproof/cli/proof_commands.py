@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from speedproof.cli.exits import ending_as_proof, print_error, print_nothing, say
+from speedproof.cli.exits import ending_as_proof, print_error, print_nothing
 from speedproof.cli.options import command
 from speedproof.cli.request_options import OUTPUT, RequestCommand, take_request
 
@@ -52,9 +52,13 @@ def run_prove(
             status.go_on_with("starting")
             from speedproof.run.proof.proof import prove_request
 
-            verdict = prove_request(take_request(context, commands), out, Path.cwd(), status, (lambda _: None) if json else say)
+            verdict = prove_request(take_request(context, commands), out, Path.cwd(), status)
         if json:
             typer.echo(verdict.model_dump_json(indent=1))
+        else:
+            from speedproof.run.proof.verdict_output import print_verdict
+
+            print_verdict(verdict)
     raise typer.Exit(verdict.exit_status)
 
 

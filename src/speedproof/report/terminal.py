@@ -2,7 +2,6 @@
 
 import sys
 import textwrap
-from io import StringIO
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -35,53 +34,46 @@ _WIDTH = 120  # if the output is not a terminal
 
 def print_summary(summary: Summary, console: Console | None = None) -> None:
     """Print where the time of a trace went: the answer, what to know, tables."""
-    console = console or _make_console()
-    _print_line(console, describe_epochs(summary))
+    console = console or make_console()
+    print_line(console, describe_epochs(summary))
     if summary.idle_gaps:
-        _print_line(console, describe_main_cause(summary))
+        print_line(console, describe_main_cause(summary))
     for warning in summary.warnings:
-        _print_line(console, f"Note: {warning}")
+        print_line(console, f"Note: {warning}")
     for listing in list_summary(summary):
-        _print_listing(console, listing)
+        print_listing(console, listing)
     if summary.ideal_epoch_s is not None:
-        _print_line(console, describe_ideal(summary))
-        _print_line(console, describe_unattributed(summary))
+        print_line(console, describe_ideal(summary))
+        print_line(console, describe_unattributed(summary))
     if summary.idle_gaps:
-        _print_line(console, describe_explained_share(summary))
+        print_line(console, describe_explained_share(summary))
     if summary.launches is not None:
-        _print_line(console, describe_launches(summary.launches))
+        print_line(console, describe_launches(summary.launches))
     for text in describe_counters(summary):
-        _print_line(console, text)
+        print_line(console, text)
     if summary.critical_paths:
-        _print_line(console, describe_paths(summary))
+        print_line(console, describe_paths(summary))
     if summary.communication is not None:
-        _print_line(console, describe_communication(summary.communication))
+        print_line(console, describe_communication(summary.communication))
     if summary.candidates:
-        _print_line(console, describe_candidates(summary))
+        print_line(console, describe_candidates(summary))
 
 
 def print_difference(difference: Difference, console: Console | None = None) -> None:
     """Print why an epoch, or a sample where their number is known, of one trace takes longer or shorter than of another."""
-    console = console or _make_console()
-    _print_line(console, "".join(describe_epoch_change(difference.a, difference.b, difference)))
+    console = console or make_console()
+    print_line(console, "".join(describe_epoch_change(difference.a, difference.b, difference)))
     for note in difference.notes:
-        _print_line(console, f"Note: {note}")
+        print_line(console, f"Note: {note}")
     for listing in list_difference(difference):
-        _print_listing(console, listing)
-
-
-def lay_out(listing: Listing) -> list[str]:
-    """Return a table's lines, as wide as standard output takes them."""
-    file = StringIO()
-    _print_listing(Console(file=file, highlight=False, markup=False, width=find_width(sys.stdout) or _WIDTH), listing)
-    return [line.rstrip() for line in file.getvalue().splitlines() if line.strip()]
+        print_listing(console, listing)
 
 
 def print_metrics(comparison: "Comparison", console: Console | None = None) -> None:
     """Print every metric of the timed runs."""
     from speedproof.report.report_tables import list_further, list_levels  # of a results folder, which no trace's tables need
 
-    console = console or _make_console()
+    console = console or make_console()
     for title, columns, rows in (
         ("Timed runs", ["variant", "metric", ">mean", ">95 % interval", ">runs"], list_levels(comparison)),
         (
@@ -90,18 +82,28 @@ def print_metrics(comparison: "Comparison", console: Console | None = None) -> N
             list_further(comparison),
         ),
     ):
-        _print_listing(console, Listing(title, columns, rows, most=len(rows)))
+        print_listing(console, Listing(title, columns, rows, most=len(rows)))
 
 
-def _make_console() -> Console:
-    return Console(highlight=False, markup=False, width=find_width(sys.stdout) or _WIDTH)  # names of kernels hold brackets
+class _Output(Console):
+    """Standard output. That nobody reads it any more is for the command to judge: of a proof, no status of a verdict."""
+
+    def on_broken_pipe(self) -> None:
+        raise
 
 
-def _print_line(console: Console, text: str) -> None:
+def make_console() -> Console:
+    """Return standard output, as wide as its terminal; only there text has styles."""
+    return _Output(highlight=False, markup=False, width=find_width(sys.stdout) or _WIDTH)  # names of kernels hold brackets
+
+
+def print_line(console: Console, text: str) -> None:
+    """Print a paragraph."""
     console.print(fold(printable(text), console.width), soft_wrap=True)
 
 
-def _print_listing(console: Console, listing: Listing) -> None:
+def print_listing(console: Console, listing: Listing) -> None:
+    """Print a table, as far as it has rows."""
     if not listing.rows:
         return
     listing = listing.filled()

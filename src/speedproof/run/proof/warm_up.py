@@ -37,6 +37,7 @@ from speedproof.run.program_variables import list_dropped, list_secrets, passed_
 from speedproof.run.proof.left_files import HiddenFiles, LinkedFiles, WarmUpFiles, find_left_files, list_briefly, read_access
 from speedproof.run.proof.plausible_times import check_observed_growth, check_total
 from speedproof.run.proof.request import ProofRequest
+from speedproof.run.proof.variant_labels import call_variants
 from speedproof.run.quality_command import Judge, find_judge, measure_quality
 from speedproof.run.read_marks import read_marks
 from speedproof.run.read_progress import read_progress
@@ -76,6 +77,11 @@ class _Setting:
     workload: Workload
     request: ProofRequest
     folder: Path  # for what programs print
+
+    @property
+    def called(self) -> dict[str, str]:
+        """Return what each variant is called."""
+        return call_variants(self.request)
 
 
 @dataclass(frozen=True)
@@ -131,10 +137,10 @@ def warm_up(
     manifest.check("in another run without what warm-ups left")
     watched_s = {}
     for name in tried if request.blind else []:
-        begin(f"warm-up: running {name.upper()} again, watched")
+        begin(f"warm-up: running {setting.called[name]} again, watched")
         watched_s[name] = _try_variant(setting, name).observed.process_s
     for name in tried if request.profiled else []:
-        begin(f"warm-up: profiling {name.upper()}")
+        begin(f"warm-up: profiling {setting.called[name]}")
         _try_profiler(config, workload, name, setting.folder)
     return _summarize(setting, reading, tried, without, watched_s, unwatched)
 
@@ -173,7 +179,7 @@ def _try_all(setting: _Setting, manifest: Manifest, begin: Callable[[str], None]
     tried: dict[str, _Tried] = {}
     # The first variant last: what it leaves for others, they do not find in their warm-ups.
     for name in reversed(names):
-        begin(f"warm-up: {name.upper()} running")
+        begin(f"warm-up: {setting.called[name]} running")
         tried[name] = _try_variant(setting, name, [one.files for one in tried.values()])
         if (kept := variants[name].kept_caches) is not None:
             manifest.add(Path(kept))
@@ -314,7 +320,7 @@ def _run_without_left(
             without = f"without {list_briefly(names)}, which appeared while {ran} ran"
             why = _explain_no_hiding(setting.request)
             if not why:
-                begin(f"warm-up: running {name.upper()} again, {without}")
+                begin(f"warm-up: running {setting.called[name]} again, {without}")
                 if run := _time_without(setting, reading, name, hidden, tried[name].observed):
                     one.runs.append(run)
                     one.notes.append(f"{format_value(run.process_s, 's')} in another run, {without}")
