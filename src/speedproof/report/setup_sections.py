@@ -117,7 +117,7 @@ def compose_unmeasured(evidence: Evidence) -> list[Element]:
 
 
 def _list_findings(findings: Sequence[Finding]) -> list[Row]:
-    return [[finding.subject, finding.found, finding.cure or ""] for finding in findings]
+    return [[finding.subject, finding.found, finding.hint or ""] for finding in findings]
 
 
 def _list_absent_pictures(evidence: Evidence) -> list[str]:

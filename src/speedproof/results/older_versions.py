@@ -126,6 +126,10 @@ def _candidate_of_4(candidate: OlderValues, claimed: bool) -> OlderValues:
     return candidate | {"outcome": outcomes.get(str(outcome), outcome), "quality": _OUTCOMES_OF_5.get(str(quality), quality)}
 
 
+def _diagnosis_of_1(diagnosis: OlderValues) -> OlderValues:
+    return diagnosis | {"findings": _rename_each(diagnosis.get("findings"), {"cure": "hint"}), "schema_version": 2}
+
+
 def _verdict_of_2(verdict: OlderValues) -> OlderValues:
     renamed: OlderValues = _rename_all(verdict, _VERDICT_KEYS)
     return renamed | {"schema_version": 3}
@@ -211,6 +215,7 @@ _CONVERTERS: dict[tuple[str, int], Callable[[OlderValues], OlderValues]] = {
     ("Comparison", 4): _comparison_of_4,
     ("Comparison", 5): _comparison_of_5,
     ("Summary", 2): _summary_of_2,
+    ("Diagnosis", 1): _diagnosis_of_1,
     ("Verdict", 1): _verdict_of_2,
     ("Verdict", 2): _verdict_of_2,
     ("Verdict", 3): _verdict_of_3,

@@ -98,7 +98,7 @@ def _ask_doctor(config: Config, results: Path) -> None:
     diagnosis = diagnose(profiling, measurement.device, config.resources.scratch)
     write_sealed(results / "doctor.json", diagnosis)
     if problems := diagnosis.select("problem"):
-        raise ConfigError("; ".join("; ".join(filter(None, (f"{one.subject}: {one.found}", one.cure))) for one in problems))
+        raise ConfigError("; ".join("; ".join(filter(None, (f"{one.subject}: {one.found}", one.hint))) for one in problems))
 
 
 @contextmanager

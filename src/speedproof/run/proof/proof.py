@@ -1,6 +1,7 @@
 """A proof from its commands to its verdict: copy, warm-up, plan, experiment, and what it found."""
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -59,6 +60,7 @@ from speedproof.run.proof.workspace import (
     write_claims,
 )
 from speedproof.run.read_progress import SOURCES
+from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.metrics import METRICS
 from speedproof.util.errors import ConfigError, ProfilingError, SpeedproofError
 from speedproof.util.image_file import identify_image
@@ -76,6 +78,7 @@ _CACHES = {
     "cold": "caches: cold; each run starts with empty compile caches",
     "shared": "caches: shared; runs use your compile caches and see what earlier runs left there",
 }
+_SPARE = 1.25  # of a budget: runs may take longer than the warm-up
 _START = {
     "copy": "each in a fresh copy of the working folder",
     "commit": "each in a fresh copy of its last commit",
@@ -340,8 +343,22 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         f"{_START[request.workdir]}; {'blind: timed runs do not see speedproof; ' if request.blind else ''}"
         f"compared by the {metric}, read from: {SOURCES[found.reading.source].title}{units}{traced}; results in {out}"
     )
+    if short := _question_budget(request, found, names):
+        say(short)
     for line in _describe_places(request):
         say(line)
+
+
+def _question_budget(request: ProofRequest, found: WarmUp, names: list[str]) -> str | None:
+    """Return that the budget is too short for the rounds that a verdict needs, by the warm-up, and which is not."""
+    round_s = sum(found.process_s.values()) + (found.process_s[names[0]] if request.control else 0)
+    least_s = LEAST_PAIRS * round_s
+    if request.budget is None or least_s <= 60 * request.budget:
+        return None
+    return (
+        f"budget: {LEAST_PAIRS} rounds, which a verdict needs, take about {format_duration(least_s)}, more than the budget of "
+        f"{format_value(request.budget, 'min')}; --budget {math.ceil(_SPARE * least_s / 60)} holds them"
+    )
 
 
 def _describe_places(request: ProofRequest) -> list[str]:

@@ -248,7 +248,7 @@ def tabulate(verdict: Verdict) -> tuple[list[str], list[list[str]]]:
         for own, one in zip(verdict.variants, [None, *verdict.candidates], strict=True)
     ]
     metric = METRICS[verdict.metric].title if verdict.metric in METRICS else verdict.metric
-    return ["variant", f">{metric}", ">95 % interval", ">ratio", *([">observed"] if observed else []), "outcome"], rows
+    return ["", f">{metric}", ">95 % interval", ">ratio", *([">observed"] if observed else []), "outcome"], rows
 
 
 def _show_observed(one: Judged | None) -> str:
