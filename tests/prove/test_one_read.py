@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from speedproof.results.run_record import EPOCHS_FILE
-from speedproof.run.proof.progress import Status
+from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.proof import prove_request
 from speedproof.run.proof.request import check_options
 

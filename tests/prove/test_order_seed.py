@@ -7,7 +7,7 @@ from speedproof.results.files import read_record
 from speedproof.run.proof.attempts import ORDER_FILE, draw_order_seed
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.left_files import DIGESTS
-from speedproof.run.proof.progress import Status
+from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.proof import prove_request
 from speedproof.run.proof.request import check_request
 from tests.prove.recorded import leave_experiment

@@ -29,7 +29,8 @@ from speedproof.run.epoch_reports import Reports
 from speedproof.run.proof import proof
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.left_files import Snapshot, take_snapshot
-from speedproof.run.proof.progress import Progress, Records, Status
+from speedproof.run.proof.live_status import Status
+from speedproof.run.proof.progress import Progress, Records
 from speedproof.run.proof.request import check_request, write_call
 from speedproof.run.proof.snakemake import ProfileExecutor, await_end, find_profile, passing_on_stops, write_profile
 from speedproof.run.proof.warm_up import WarmUp

@@ -3,8 +3,9 @@
 import pytest
 
 from speedproof.run.proof.judging import tell_source
+from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.loss_names import find_loss_name
-from speedproof.run.proof.progress import Progress, Records, Status
+from speedproof.run.proof.progress import Progress, Records
 from speedproof.run.proof.quality_questions import question_direction, question_units
 from speedproof.run.proof.request import check_request
 from speedproof.run.proof.workspace import ProofBasis, Snapshot, write_claims

@@ -16,7 +16,7 @@ from speedproof.results.run_record import read_run
 from speedproof.run.locks import holding_devices, holding_folder
 from speedproof.run.proof import quiet
 from speedproof.run.proof.left_files import Snapshot
-from speedproof.run.proof.progress import EVERY_S, Status
+from speedproof.run.proof.live_status import EVERY_S, Status
 from speedproof.run.proof.quiet import QuietRounds, QuietWait, describe_machine, wait_aloud
 from speedproof.run.proof.request import check_request, write_call
 from speedproof.run.proof.verdict import judge

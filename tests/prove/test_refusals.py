@@ -3,8 +3,8 @@
 import pytest
 
 from speedproof.run.proof import proof
+from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.metric_needs import check_epochs
-from speedproof.run.proof.progress import Status
 from speedproof.run.proof.proof import prove_request
 from speedproof.run.proof.request import check_options, check_request
 from speedproof.util.errors import ConfigError

@@ -45,7 +45,7 @@ def run_prove(
     Exit status 0: faster or slower, or the claim holds. 1: equivalent, the claim fails, or a worse quality.
     2: inconclusive, or the quality is not established. 3: an error.
     """
-    from speedproof.run.proof.progress import Status
+    from speedproof.run.proof.live_status import Status
 
     with ending_as_proof(out, print_error if json else print_nothing):
         with Status(quiet) as status:

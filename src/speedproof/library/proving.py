@@ -65,7 +65,7 @@ def prove(
             prints
     """
     from speedproof.library.proof_result import describe_proof
-    from speedproof.run.proof.progress import Status
+    from speedproof.run.proof.live_status import Status
     from speedproof.run.proof.proof import prove_request
     from speedproof.run.proof.verdict_output import print_verdict
 

@@ -40,8 +40,9 @@ from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.find import RESULTS, VERDICT_FILE, read_verdict
 from speedproof.run.proof.judging import describe_evaluation, tell_source
 from speedproof.run.proof.left_files import DIGESTS, Snapshot, take_snapshot
+from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.metric_needs import check_epochs, name_gpu_need
-from speedproof.run.proof.progress import Progress, Status
+from speedproof.run.proof.progress import Progress
 from speedproof.run.proof.quality_questions import question_direction, question_units
 from speedproof.run.proof.quiet import describe_machine, wait_aloud
 from speedproof.run.proof.request import ProofRequest, describe_asked
