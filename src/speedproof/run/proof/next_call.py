@@ -15,7 +15,7 @@ _OPEN = ("inconclusive", "quality not established")
 
 
 def write_next_call(request: ProofRequest, findings: Sequence[RatioFinding], out: Path) -> str | None:
-    """Return the command that goes on with a proof in `out` until it decides, or measures anew; None if none would."""
+    """Return the command that continues a proof in `out` until it decides, or measures it again; None if none would."""
     following = _plan(request, [one for one in findings if one.outcome in _OPEN])
     if following is None:
         return None
