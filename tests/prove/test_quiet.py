@@ -209,7 +209,7 @@ def test_noise_that_exceeds_the_effect_is_what_the_verdict_begins_with(place):
     said = verdict_with(place, 0.99, [NOISE, BUSY])
     assert said.startswith(
         "Inconclusive: runs of one variant differ by 12 %, more than the 3.0 % between the variants; other programs used 0.8 "
-        "of 2 cores during the runs; sh b.sh measured 1.01× as fast as sh a.sh on this machine, by the"
+        "of 2 cores during the runs; B (sh b.sh) measured 1.01× as fast as A (sh a.sh) on this machine, by the"
     )
     assert said.endswith(". Longer runs differ less; --wait-for-quiet 10 waits for other programs.")
 
