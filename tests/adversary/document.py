@@ -39,21 +39,14 @@ class Seen(NamedTuple):
 
 
 def make_row(trial: Trial, seed: int) -> Row:
-    """Return a trial as a row."""
+    """Return a trial as a row, with both commands by a letter: their names are drawn."""
+    said = trial.proof.said
+    for letter, command in zip("AB", trial.pair.commands, strict=True):
+        said = said.replace(command, letter)
     kind = trial.kind
     does = " ".join(text for text in (read_purpose(PROGRAMS / f"{kind.program}.py"), kind.does) if text)
     seen = f"{trial.truth:.3g}"
-    return Row(
-        kind.title,
-        kind.check,
-        does,
-        seen,
-        trial.proof.said,
-        str(trial.proof.status),
-        trial.verdict,
-        kind.unreachable,
-        str(seed),
-    )
+    return Row(kind.title, kind.check, does, seen, said, str(trial.proof.status), trial.verdict, kind.unreachable, str(seed))
 
 
 def read_rows(file: Path) -> list[Seen]:
