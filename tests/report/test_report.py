@@ -91,13 +91,13 @@ def test_one_core_is_one(cpu_results, cores, said):
     assert conditions.device_name() == said
 
 
-def test_what_could_not_be_measured_is_told_with_its_cure(tmp_path, cpu_results):
+def test_what_could_not_be_measured_is_told_with_its_hint(tmp_path, cpu_results):
     assert "| To have it |" not in report_of(cpu_results)  # no doctor was asked
     results = shutil.copytree(cpu_results, tmp_path / "results")
     findings = [
         Finding(subject="cores", state="good", found="16"),
-        Finding(subject="GPU", state="absent", found="none", cure="run where `nvidia-smi` lists one"),
-        Finding(subject="GPU clocks", state="notice", found="not locked", cure="lock them | nvidia-smi"),
+        Finding(subject="GPU", state="absent", found="none", hint="run where `nvidia-smi` lists one"),
+        Finding(subject="GPU clocks", state="notice", found="not locked", hint="lock them | nvidia-smi"),
     ]
     write_json(results / DOCTOR_FILE, Diagnosis(findings=findings))
     text = report_of(results)
