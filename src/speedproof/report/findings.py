@@ -8,7 +8,7 @@ from typing import get_args
 
 from speedproof.profilers.formats import describe_foreign
 from speedproof.report.document import ShellCommand
-from speedproof.report.explanation import describe_gpu_use, explain_difference
+from speedproof.report.explanation import describe_gpu_use, explain_difference, measure_training_phases
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.ratio_phrases import describe_interval, describe_undecided
 from speedproof.report.scope import name_found_place, name_place
@@ -378,10 +378,7 @@ def _find_company(results: Results) -> Iterator[str]:
 
 def _describe_phases(title: str, summary: Summary) -> str:
     """Return one sentence on where the time of a variant that used no GPU goes."""
-    # `results show` and `trace analyze` draw nothing, and should not wait for matplotlib
-    from speedproof.report.figures.phases_figure import mean_phases, name_phases
-
-    seconds = mean_phases(summary, "training", name_phases([summary], "training"))
+    seconds = measure_training_phases(summary)
     total_s = sum(seconds.values())
     name = max(seconds, key=lambda phase: seconds[phase])
     longest = f"{title} spends {format_value(seconds[name] / total_s, '%')} of its training time in {name}"
