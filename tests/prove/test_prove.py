@@ -295,7 +295,7 @@ def test_a_mistake_is_one_line_and_no_verdict(place, measured, words, said):
         ("SEED=1 sh a.sh", "'SEED=1 sh a.sh' needs a shell; use env SEED=1 sh a.sh"),
         ("python3 trian.py", "trian.py: no such file"),
         ("./plain.txt", "plain.txt: cannot be executed; allow it (chmod +x ./plain.txt)"),
-        ("sh fails.sh", "B: sh fails.sh: exit status 3 (it broke); full output:"),
+        ("sh fails.sh", "B (sh fails.sh): exit status 3 (it broke); full output:"),
         ("sh hangs.sh", "did not end within 1 s"),
         ("sh full.sh", "No space left on device"),
         ("python3 asks.py", "it waits for typed input, and there is none: pass the input as arguments or in a file"),
@@ -839,7 +839,7 @@ def test_fewer_epochs_are_unequal_work_in_the_first_line(place, measured):
     screen = compose_first_screen(read_evidence(place / "out/results"))
     sentence = "".join(map(str, screen.sentence))
     assert "B (sh more.sh 1 0.9) ran 12 epochs and the other 3: it is 2.00× as fast by its average epoch, but" in sentence
-    assert sentence.endswith("as fast as A (sh a.sh 2 0.9) on this machine, measured by training epoch time.")
+    assert sentence.endswith("as fast as A (sh a.sh 2 0.9) on this machine, by training epoch time.")
     assert screen.badges[0].text == "inconclusive"
 
 

@@ -92,4 +92,4 @@ def test_more_gpus_than_there_are_are_missed_before_the_warm_up(place, monkeypat
     monkeypatch.setattr(proof, "list_gpu_uuids", lambda: ["GPU-1", "GPU-2"])
     with pytest.raises(ConfigError, match=r"^--gpus 4: 2 GPUs here; ask for no more, or run on another machine$"):
         request = check_options({"commands": COMMANDS, "gpus": 4})
-        prove_request(request, place / "out", place, Status(quiet=True), lambda _: None)
+        prove_request(request, place / "out", place, Status(quiet=True))
