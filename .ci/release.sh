@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# release.sh STEP : a step of a release, in this order. .github/workflows/release.yml calls them, tests/publish most of them.
+# release.sh STEP : a step of a release, in this order. .github/workflows/release.yml calls them; `make release` all but the last.
 #   build FOLDER    make the source distribution, and from it the wheel. TAG, if set, must name the version
 #   check FOLDER    let twine check both; exit status 3 if twine cannot be had
 #   try FOLDER      install each in a clean environment, prove two commands there. PACKAGES, if set, is a folder of site-packages that
@@ -26,7 +26,8 @@ build() {
     local home=$GITHUB_SERVER_URL/$GITHUB_REPOSITORY
     sed -Ei "s~(!\[[^]]*\]\()([^):#]+\))~\1$home/raw/$tag/\2~g; s~(\]\()([^):#]+(#[^)]*)?\))~\1$home/blob/$tag/\2~g" "$work/source/README.md"
   fi
-  TMPDIR=$work .venv/bin/uv build --quiet --no-build-isolation --python .venv/bin/python --clear --no-create-gitignore --out-dir "$1" "$work/source"
+  rm -f "$1"/speedproof-*
+  TMPDIR=$work .venv/bin/uv build --quiet --no-build-isolation --python .venv/bin/python --no-create-gitignore --out-dir "$1" "$work/source"
 }
 
 check() {
@@ -34,7 +35,7 @@ check() {
     echo "release: not checked: twine cannot be had; run this step on a machine that reaches a package index"
     exit 3
   fi
-  .venv/bin/uv --quiet tool run twine==6.2.0 check --strict "$1"/*
+  .venv/bin/uv --quiet tool run twine==6.2.0 check --strict "$1"/speedproof-*
 }
 
 try() { # FILE
@@ -69,7 +70,7 @@ image() {
 case $1 in
 build) build "$2" ;;
 check) check "$2" ;;
-try) for file in "$(realpath "$2")"/*; do try "$file"; done ;;
+try) for file in "$(realpath "$2")"/speedproof-*; do try "$file"; done ;;
 image) image "$2" ;;
 *) echo "$usage" >&2 && exit 2 ;;
 esac
