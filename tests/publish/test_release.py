@@ -42,6 +42,15 @@ def test_the_wheel_built_from_the_source_distribution_has_the_workflow(built):
     assert {"Snakefile", "workflow/rules/experiment.smk", "slurm/config.yaml", "containers/install.py"} <= shipped
 
 
+def test_no_wheel_is_built_without_the_workflow(tmp_path):
+    (tmp_path / "setup.py").write_bytes((ROOT / "setup.py").read_bytes())
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "speedproof"\nversion = "1"\n')
+    done = subprocess.run([sys.executable, "setup.py", "-q", "build_py"], cwd=tmp_path, capture_output=True, text=True)
+    patterns = "Snakefile, workflow/rules/*.smk, workflow/report/*, slurm/*.yaml, containers/*"
+    assert done.returncode == 1
+    assert done.stderr.endswith(f"{tmp_path}: no {patterns}: build from a whole checkout or source distribution\n")
+
+
 def test_the_page_of_an_index_has_no_relative_link(built):
     with zipfile.ZipFile(built / f"speedproof-{VERSION}-py3-none-any.whl") as wheel:
         metadata = message_from_bytes(wheel.read(f"speedproof-{VERSION}.dist-info/METADATA"))
