@@ -1,6 +1,6 @@
 # Two commands set everything up on a machine with Python 3.11 or newer: `make demo` and `make test`.
 .DELETE_ON_ERROR:
-.PHONY: demo test dear cluster faults adversary fuzz records recording lint docs lock audit clean
+.PHONY: demo test dear cluster faults adversary fuzz records recording lint docs release lock audit clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -79,6 +79,12 @@ $(VENV)/docs/.installed: $(VENV)/.installed pyproject.toml
 	$(PYTHON) -m venv $(VENV)/docs
 	$(VENV)/docs/bin/python -m pip install --quiet "$$(grep -o 'zensical==[0-9.]*' pyproject.toml)"
 	touch $@
+
+# Build a release in results/dist, check it, and prove two commands with it in clean environments: all but publishing. Two minutes.
+release: $(VENV)/.installed
+	bash .ci/release.sh build results/dist
+	bash .ci/release.sh check results/dist || [ $$? = 3 ]
+	PYTHON=$(PYTHON) bash .ci/release.sh try results/dist
 
 # requirements.lock pins every package by its hash, including torch's CUDA build. requirements.cpu.lock has torch's CPU build
 # instead, which the public index lacks. LOCK=FILE chooses one; default: the latter, if your pip finds that build

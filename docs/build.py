@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+from docs.live import show_pages
 from docs.reference import write_reference
 
 ROOT = Path(__file__).parents[1]
@@ -93,3 +94,4 @@ if __name__ == "__main__":
     collect_pages(folder)
     write_reference(folder / "docs/reference.md")
     add_tooltips(folder / "docs/reference.md", read_terms())
+    show_pages(folder / "docs/live.md")

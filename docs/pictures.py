@@ -7,7 +7,6 @@ PYTHONPATH=. .venv/bin/python -m docs.pictures report     # docs/report.webp alo
 import base64
 import io
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,11 +15,10 @@ from pathlib import Path
 
 from PIL import Image
 
+from docs.live import ROOT, SPEEDPROOF, make_page
 from docs.motion import BOX
 from tests.chromium import Chromium, find_chromium
 
-ROOT = Path(__file__).parents[1]
-SPEEDPROOF = [sys.executable, "-m", "speedproof"]
 WIDTH, HEIGHT, SCALE = 1040, 900, 1.5  # CSS pixels of the window, and pixels of the picture in each
 ASIDE, ABOVE = 28, 10  # CSS pixels around the element
 FIRST_SCREEN = ".first"
@@ -82,13 +80,6 @@ class Picture:
     record: str | None
     element: str
     callouts: tuple[Callout, ...] = ()
-
-
-def make_page(record: str, folder: Path) -> Path:
-    """Make the page of a kept record."""
-    shutil.copytree(ROOT / "records" / record, folder / record)
-    subprocess.run([*SPEEDPROOF, "results", "report", f"--from={folder / record}"], check=True)
-    return folder / record / "report.html"
 
 
 def prove_example(folder: Path) -> Path:

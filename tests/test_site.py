@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 
 from docs.build import collect_pages, list_evidence
+from docs.live import show_pages
 from docs.pictures import CALLOUTS, PICTURES
 from docs.reference import name_type, write_reference
 from docs.verdict_schema import SCHEMA, write_schema
@@ -72,6 +73,26 @@ def test_pictures_are_small_shown_and_from_records_that_are_there():
     for name, picture in PICTURES.items():
         assert (ROOT / f"docs/{name}.webp").stat().st_size < 150_000 and f"]({name}.webp)" in pages
         assert picture.record is None or (ROOT / "records" / picture.record / "report.md").is_file()
+
+
+def test_pages_to_try_show_a_speedup_a_number_not_reproduced_and_an_open_question():
+    rows = re.findall(r"^\| \[.+?\]\(\.\./records/(.+?)/report\.md\) \| (.+?) \|", read_page("live.md"), re.MULTILINE)
+    assert [outcome for _, outcome in rows] == ["faster", "not reproduced here", "inconclusive"]
+    for record, outcome in rows:
+        badges = re.search(r"^`.*$", (ROOT / "records" / record / "report.md").read_text(encoding="utf-8"), re.MULTILINE)
+        assert badges is not None and outcome in badges[0]
+    faster = (ROOT / "records" / rows[0][0] / "report.md").read_text(encoding="utf-8")
+    assert "- **Why**: Fast (PyTorch) takes" in faster
+
+
+def test_a_link_to_a_report_becomes_one_to_its_page_with_the_size(tmp_path):
+    document = tmp_path / "live.md"
+    document.write_text("See [this](../records/2026-11-24-cpu-polyp-tensorflow/report.md), [that](../records.md).\n")
+    show_pages(document)
+    (page,) = (tmp_path / "live").iterdir()
+    size = f"{page.stat().st_size / 1e6:.1f} MB"
+    assert document.read_text() == f"See [this](live/2026-11-24-cpu-polyp-tensorflow.html) ({size}), [that](../records.md).\n"
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
 def test_every_workload_has_a_line_in_their_list():

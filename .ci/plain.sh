@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# plain.sh COMMAND... : run a command without root's rights. Root becomes user 1000 of a user namespace, who owns this folder, and has
+# a home and temporary folders of its own: proofs watch these, and cannot know which of their files are other tests'. Anyone else runs
+# the command as it is, and so does root if the machine forbids user namespaces. The exit status is the command's.
+set -euo pipefail
+[ "$(id -u)" = 0 ] || exec "$@"
+unshare --user --map-root-user --mount true 2>/dev/null || {
+  echo "plain.sh: no user namespaces on this machine; running as root" >&2
+  exec "$@"
+}
+
+private=$(mktemp -d)
+trap 'rm -rf "$private"' EXIT
+mkdir -p "$private"/{tmp/home,var}
+unshare --user --map-root-user --mount bash -euc '
+  private=$1 here=$PWD; shift
+  for kept in "$here" "${here%/*}/shared" /var/tmp/speedproof-ci/{triton,mypy}; do
+    case $kept in /tmp/*) inside=$private/tmp${kept#/tmp} ;; /var/tmp/*) inside=$private/var${kept#/var/tmp} ;; *) continue ;; esac
+    [ ! -d "$kept" ] || { mkdir -p "$inside" && mount --bind "$kept" "$inside"; }
+  done
+  mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+  mount --bind "$private/var" /var/tmp
+  mount --bind "$private/tmp" /tmp
+  cd "$here"
+  exec unshare --user --map-user=1000 --map-group=1000 env -u TMPDIR HOME=/tmp/home "$@"
+' plain "$private" "$@"
