@@ -302,4 +302,12 @@ def test_texts_of_older_files_are_in_todays_words():
     assert summary == {"schema_version": 4, "idle_gaps": [{"cause": "while a loader thread is active", "count": 2}]}
     slurm = {"subject": "Slurm", "state": "absent", "found": "not on PATH, and this is no job of it", "cure": "other"}
     diagnosis = convert_older("Diagnosis", {"schema_version": 1, "findings": [slurm]})
-    assert diagnosis["findings"] == [slurm | {"found": "Slurm is not on PATH, and this is not a Slurm job"}]
+    (found,) = diagnosis["findings"]
+    assert (found["found"], found["hint"]) == ("Slurm is not on PATH, and this is not a Slurm job", "other")
+
+
+def test_a_claim_of_a_number_and_a_direction_becomes_a_text():
+    measurement = {"claimed": 1.5, "claimed_at_most": True, "rounds": 4}
+    assert convert_older_config({"measurement": measurement}) == {"measurement": {"claim": "<= 1.5", "rounds": 4}}
+    none = {"claimed": None, "claimed_at_most": False}
+    assert convert_older_config({"measurement": none}) == {"measurement": {"claim": None}}

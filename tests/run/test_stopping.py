@@ -88,7 +88,7 @@ def test_equivalent_is_decided_too():
 def test_of_a_claimed_ratio_its_variant_is_decided_and_nothing_else():
     quiet = rounds_of([1.50, 1.51, 1.49, 1.50])  # 1.50 within 1.7 %
     assert judge(quiet) == "decided"
-    assert [judge(quiet, claimed=claimed) for claimed in (1.4, 1.5, 1.6)] == ["decided", "open", "decided"]
+    assert [judge(quiet, claim=f">= {least}") for least in (1.4, 1.5, 1.6)] == ["decided", "open", "decided"]
 
 
 def test_what_a_program_does_not_tell_is_never_decided():
@@ -126,9 +126,9 @@ def test_the_quality_of_the_variant_that_a_claim_is_about_decides():
     ]
     rule = {"quality": {"margin": 0.01}}
     assert judge(rounds, **rule) == "open"  # ± 0.0143 about -0.02 reaches beyond -0.01
-    assert judge(rounds, **rule, claimed=0.5) == "decided"
-    assert judge(rounds, **rule, claimed=0.8, claimed_at_most=True) == "open"
-    assert judge(rounds, **rule, claimed=0.8) == "decided"  # the claim fails, at whatever quality
+    assert judge(rounds, **rule, claim=">= 0.5") == "decided"
+    assert judge(rounds, **rule, claim="<= 0.8") == "open"
+    assert judge(rounds, **rule, claim=">= 0.8") == "decided"  # the claim fails, at whatever quality
 
 
 def test_rounds_that_would_hardly_decide_are_futile():
@@ -137,7 +137,7 @@ def test_rounds_that_would_hardly_decide_are_futile():
     noisy = rounds_of([math.exp(0.2), math.exp(-0.2)] * 8)
     assert [judge(noisy[:4]), judge(noisy)] == ["open", "futile"]
     assert judge(noisy[:4], reachable=6) == "futile"  # the budget allows two more
-    assert judge(noisy, claimed=1.3) == "decided"
+    assert judge(noisy, claim=">= 1.3") == "decided"
 
 
 def test_a_budget_is_kept_as_if_the_next_round_took_as_long_as_the_longest():
@@ -243,11 +243,11 @@ def test_an_experiment_ends_when_its_variants_are_decided(tmp_path, monkeypatch)
 def test_who_asks_for_more_goes_on_with_the_rounds_that_there_are(tmp_path, monkeypatch):
     machine = Machine(tmp_path, monkeypatch, speedup=1.3)
     machine.experiment(rounds=4)
-    write_json(machine.results / "config.json", config_with(profiled=0, claimed=1.29))
+    write_json(machine.results / "config.json", config_with(profiled=0, claim=">= 1.29"))
     with pytest.raises(RecordError, match="the limits of `measurement`"):
         check_current(machine.results)
     # 1.3 within 1 % is above 1.29 after more than four rounds.
-    experiment = machine.experiment(claimed=1.29)
+    experiment = machine.experiment(claim=">= 1.29")
     assert len(experiment.kept) == 8 and experiment.stopped.rounds > 4
     assert len(set(machine.done)) == len(machine.done)
 

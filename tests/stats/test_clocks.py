@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from speedproof.report.objection_phrases import describe_objection
+from speedproof.results.claim import read_claim
 from speedproof.results.evidence_archive import find_files
 from speedproof.results.files import read_record
 from speedproof.results.folder import read_results
 from speedproof.results.observations import Observations
 from speedproof.results.run_record import Run
-from speedproof.run.proof.request import read_claim
 from speedproof.stats.clocks import Clocks, _check_epochs, observe_ratio
 from speedproof.stats.comparability import pair_runs
 from speedproof.stats.estimates import Interval

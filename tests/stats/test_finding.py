@@ -6,7 +6,8 @@ In an example a training epoch takes 1.48 s (baseline) and 1.08 s (fast): 1.37 t
 import pytest
 
 from speedproof.report.ratio_phrases import describe_main, describe_state, write_proof_sentence
-from speedproof.results.asked import Asked, Claim
+from speedproof.results.asked import Asked
+from speedproof.results.claim import Claim
 from speedproof.results.comparison_rows import Objection
 from speedproof.stats.compare import compare_experiments
 from speedproof.stats.finding import NamedVariant, Reader, State

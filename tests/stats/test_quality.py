@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from speedproof.report.headlines import describe_speedups
 from speedproof.report.markdown import write_report
-from speedproof.results.asked import Claim
+from speedproof.results.claim import Claim
 from speedproof.results.quality import Quality
 from speedproof.stats import non_inferiority as quality
 from speedproof.stats.compare import compare_experiments, write_comparison

@@ -15,6 +15,7 @@ from speedproof.config.job_resources import Container, ImageAddress, JobResource
 from speedproof.config.profiling import Profiling
 from speedproof.config.reading import Reading
 from speedproof.results import older_versions as older
+from speedproof.results.claim import ClaimText
 from speedproof.results.experiment import EQUIVALENCE_MARGIN, LOOKS, Margin, Minutes, Until
 from speedproof.results.observations import WarmUpObserved
 from speedproof.results.quality import Quality
@@ -61,12 +62,9 @@ class Measurement(Model):
         description="decided: stop before `rounds` once each comparison is faster, slower or equivalent, and the quality of "
         "a faster variant is no worse; null: run all `rounds`",
     )
-    claimed: Number | None = Field(
-        None,
-        gt=0,
-        description="Claimed speedup that `until: decided` tests instead of any difference; null: none",
+    claim: ClaimText | None = Field(
+        None, description="Claimed speedup, as in '>= 1.5', which `until: decided` tests instead of any difference; null: none"
     )
-    claimed_at_most: bool = Field(False, description="true: the claim is that the ratio is at most `claimed`; false: at least")
     metric: str | None = Field(
         None,
         max_length=100,
@@ -112,8 +110,8 @@ class Measurement(Model):
     def _rounds_end_at_a_look(self) -> "Measurement":
         if self.until is None and self.budget_min is not None:
             raise ValueError("`budget_min` needs `until: decided`; otherwise all `rounds` run")
-        if self.until is None and self.claimed is not None:
-            raise ValueError("`claimed` needs `until: decided`; otherwise all `rounds` run")
+        if self.until is None and self.claim is not None:
+            raise ValueError("`claim` needs `until: decided`; otherwise all `rounds` run")
         if self.until is not None and self.rounds not in LOOKS:
             looks = ", ".join(map(str, LOOKS))
             raise ValueError(f"`until: decided` checks after {looks} rounds; set `rounds`, the maximum, to one of these")

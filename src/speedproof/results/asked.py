@@ -5,31 +5,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from speedproof.results.claim import Claim
 from speedproof.results.evidence_archive import is_there
 from speedproof.results.files import read_record
 
 ASKED_FILE = "asked.json"
-
-
-class Claim(BaseModel):
-    """A bound that a ratio is claimed to keep; an end that is open is None."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    value: float
-    low: float | None
-    high: float | None
-
-    @property
-    def text(self) -> str:
-        return f"{'≤' if self.low is None else '≥'} {self.value:g}×"
-
-    def judge(self, low: float, high: float) -> Literal["claim holds", "claim fails", "inconclusive"]:
-        """Judge the claim by the interval [low, high] of the ratio."""
-        least, most = (0.0 if self.low is None else self.low), (float("inf") if self.high is None else self.high)
-        if least <= low and high <= most:
-            return "claim holds"
-        return "claim fails" if high < least or low > most else "inconclusive"
 
 
 class Asked(BaseModel):

@@ -232,10 +232,22 @@ def _diagnosis_of_1(diagnosis: OlderValues) -> OlderValues:
 
 def convert_older_config(config: OlderValues) -> OlderValues:
     """Return what the `config.json` of a results folder holds, in today's keys."""
-    return {
+    renamed = {
         key: _rename(value, CONFIG_KEYS[key]) if key in CONFIG_KEYS and isinstance(value, dict) else value
         for key, value in config.items()
     }
+    measurement = renamed.get("measurement")
+    return renamed | {"measurement": _join_claim(measurement)} if isinstance(measurement, dict) else renamed
+
+
+def _join_claim(measurement: OlderValues) -> OlderValues:
+    """Return the settings with a claim as one text, which was a number and a direction."""
+    if not {"claimed", "claimed_at_most"} & measurement.keys():
+        return measurement
+    others = {key: value for key, value in measurement.items() if key not in ("claimed", "claimed_at_most")}
+    claimed = measurement.get("claimed")
+    sign = "<=" if measurement.get("claimed_at_most") else ">="
+    return others | {"claim": None if claimed is None else f"{sign} {claimed:g}"}
 
 
 # By the name of the model that reads the file, and the version that it is converted from.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from speedproof.config.model import Measurement
+from speedproof.results.claim import read_claim
 from speedproof.results.experiment import LOOKS, PlannedRun, RunPlace, Stopped, place_runs
 from speedproof.results.files import digest_of
 from speedproof.results.quality import Quality
@@ -88,7 +89,7 @@ class Watch:
 
 def digest_asked(measurement: Measurement) -> str:
     """Return a digest of what decides when rounds end: who asks for more goes on with the rounds that there are."""
-    names = {"rounds", "budget_min", "claimed", "claimed_at_most", "metric", "equivalence_margin"}
+    names = {"rounds", "budget_min", "claim", "metric", "equivalence_margin"}
     rule = measurement.quality.rule.model_dump(mode="json")
     return digest_of([measurement.model_dump(mode="json", include=names), rule])
 
@@ -158,11 +159,11 @@ class Asking:
         the second, else the faster.
         """
         rule, measurement = self._measurement.quality, self._measurement
-        shown = (1, 2) if measurement.claimed is None else (0,)
+        claim = read_claim(measurement.claim) if measurement.claim else None
+        shown = (1, 2) if claim is None else (0,)
         if speed.answer not in shown or rule.margin is None:
             return None
-        least = measurement.claimed is not None and not measurement.claimed_at_most
-        second_is_judged = least or sum(speed.values) >= 0
+        second_is_judged = (claim is not None and claim.high is None) or sum(speed.values) >= 0
         other, judged = self._pair if second_is_judged else reversed(self._pair)
         qualities = [(found[judged].quality, found[other].quality) for found in self._rounds]
         pairs = [(own, others) for own, others in qualities if own is not None and others is not None]
@@ -175,11 +176,12 @@ class Asking:
 
 def list_regions(measurement: Measurement) -> list[tuple[float, float]]:
     """Return where a log ratio may lie: equivalent, faster or slower; of a claim where it holds, and where it fails."""
-    claimed, margin = measurement.claimed, math.log1p(measurement.equivalence_margin)
-    if claimed is None:
+    if measurement.claim is None:
+        margin = math.log1p(measurement.equivalence_margin)
         return [(-margin, margin), (0.0, math.inf), (-math.inf, 0.0)]
-    sides = [(math.log(claimed), math.inf), (-math.inf, math.log(claimed))]
-    return sides[::-1] if measurement.claimed_at_most else sides
+    claim = read_claim(measurement.claim)
+    above, below = (math.log(claim.value), math.inf), (-math.inf, math.log(claim.value))
+    return [above, below] if claim.high is None else [below, above]
 
 
 def _count_needed(futile: Sequence[Asking]) -> int | None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from speedproof.results.asked import Asked, Claim
+from speedproof.results.asked import Asked
+from speedproof.results.claim import Claim
 from speedproof.results.comparison import (
     AblationWhole,
     Comparison,

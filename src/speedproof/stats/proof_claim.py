@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from speedproof.results.asked import Claim
+from speedproof.results.claim import Claim
 from speedproof.results.comparison import QualityCheck, Ratio
 from speedproof.results.quality import Quality
 from speedproof.stats.metrics import METRICS

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from speedproof.results.asked import Claim
+from speedproof.results.claim import Claim
 from speedproof.results.comparison_rows import OF_REPORTED_TIMES, Objection, ObjectionKind, Outcome
 from speedproof.results.folder import MeasuredRun
 from speedproof.stats.carried_over import check_carried_over, check_order

@@ -1,6 +1,5 @@
 """What is to be proven: commands, how they are read, what is claimed of them; from the command line, or from a file."""
 
-import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +15,8 @@ from speedproof.config.model import Caches, VariablePattern
 from speedproof.config.reading import ASKED_BY, FilePattern, Pattern, RangeName, Reading, ReadingSource, TimeUnit
 from speedproof.config.validation_errors import NameKey, explain_problem, key_names
 from speedproof.profilers.formats import describe_run_tracers
-from speedproof.results.asked import Asked, Claim
+from speedproof.results.asked import Asked
+from speedproof.results.claim import ClaimText, read_claim
 from speedproof.results.experiment import LOOKS, Minutes
 from speedproof.results.names import RunTracerName
 from speedproof.results.quality import Better
@@ -26,28 +26,12 @@ from speedproof.run.proof.stop_after import StopAfter, read_stop
 from speedproof.util.errors import ConfigError
 from speedproof.util.secrets import scrub_secrets
 
-_CLAIM = re.compile(r"\s*(?P<sign>>=|<=|>|<|≥|≤)\s*(?P<value>\d+(?:\.\d+)?)\s*[×x]?\s*")
-_LARGEST_CLAIM = 1e9
 _LONGEST_NAME = 48  # characters
 MOST_ROUNDS = max(LOOKS)
 BUDGET_MIN = 30.0
 _CLAIM_PANEL, _READING_PANEL, _QUALITY_PANEL, _ROUNDS_PANEL = "Claim and metric", "Reading epochs", "Quality", "Rounds"
 _ENVIRONMENT_PANEL, _PROFILING_PANEL, _CLUSTER_PANEL = "Environment", "Profiling", "Cluster"
 REQUEST_SUFFIXES = (".yaml", ".yml", ".json")
-
-
-def read_claim(text: str) -> Claim:
-    """Read `>= 1.5`, or `<= 0.9`. Raises ValueError of anything else."""
-    found = _CLAIM.fullmatch(text)
-    if found is None or not 0 < float(found["value"]) <= _LARGEST_CLAIM:
-        raise ValueError(f"{text!r:.40}: write a comparison and a number above 0, for example '>= 1.5'")
-    value, upward = float(found["value"]), found["sign"] in (">=", ">", "≥")
-    return Claim(value=value, low=value if upward else None, high=None if upward else value)
-
-
-def _check_claim(text: str) -> str:
-    read_claim(text)
-    return text
 
 
 def _check_command(text: str) -> str:
@@ -137,9 +121,7 @@ class ProofRequest(Model):
         metavar="TEXT",
     )
 
-    claim: Annotated[str, AfterValidator(_check_claim)] | None = option(
-        None, _CLAIM_PANEL, "Speedup to test, for example '>= 1.5'. Default: any difference"
-    )
+    claim: ClaimText | None = option(None, _CLAIM_PANEL, "Speedup to test, for example '>= 1.5'. Default: any difference")
     metric: str | None = option(
         None, _CLAIM_PANEL, "Metric to compare. Default: epoch time if every command reports epochs, else wall time"
     )
@@ -290,16 +272,6 @@ class ProofRequest(Model):
         if self.quality is None:
             return None
         return find_loss_name(self.quality, is_column=self.file is not None and self.quality_command is None)
-
-    @property
-    def claimed(self) -> float | None:
-        """Return the ratio that the claim names, if there is one."""
-        return None if self.claim is None else read_claim(self.claim).value
-
-    @property
-    def claims_at_most(self) -> bool:
-        """Return whether the claim is that the ratio is at most something; not if there is none."""
-        return self.claim is not None and read_claim(self.claim).low is None
 
     @property
     def stop(self) -> StopAfter:

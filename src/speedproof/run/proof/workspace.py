@@ -194,8 +194,7 @@ def _configure(request: ProofRequest, metric: str | None, order_seed: int | None
     """Return the configuration that measures the commands of a request."""
     stopping = {
         "until": "decided",
-        "claimed": request.claimed,
-        "claimed_at_most": request.claims_at_most,
+        "claim": request.claim,
         "budget_min": request.budget,
     }
     measurement = {
