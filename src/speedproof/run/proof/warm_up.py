@@ -30,7 +30,7 @@ from speedproof.run.command_words import program_command
 from speedproof.run.epoch_reports import Marks
 from speedproof.run.noted_reads import noting_reads
 from speedproof.run.nsys_runs import traced_command
-from speedproof.run.outside_watch import FIRST_WALK_S, find_changes, shorten_home
+from speedproof.run.outside_watch import FIRST_WALK_S, find_changes, is_others, note_others, shorten_home
 from speedproof.run.process import last_words, list_allowed, read_end
 from speedproof.run.program import describe_cut, describe_left
 from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
@@ -182,8 +182,9 @@ def _try_all(setting: _Setting, manifest: Manifest, begin: Callable[[str], None]
 
 
 def _name_kept(observed: WarmUpObserved) -> WarmUpObserved:
-    """Leave out the changed files that are gone by now: another program's, which came and went."""
+    """Leave out the changed files that are another program's: gone by now, or seen to be its since."""
     kept = [name for name in observed.changed if not name.startswith(("/", "~")) or Path(name).expanduser().exists()]
+    kept = [name for name in kept if not is_others(name)]
     return observed.model_copy(update={"changed": kept[:MOST_CHANGED]})
 
 
@@ -309,16 +310,19 @@ def _run_without_left(
         left = find_left_files(setting.config.completed_variants[name], tried[name].files, before)
         found[name] = one = _Without(not_hidden=left.not_hidden, spoilt=left.spoilt)
         for hidden in left.hidden:
-            names = list(hidden.paths)
-            ran = "it" if hidden.own else "the other" if len(warmed) == 2 else "others"
-            without = f"without {list_briefly(names)}, which appeared while {ran} ran"
-            why = _explain_no_hiding(setting.request)
+            while_ran = f"which appeared while {'it' if hidden.own else 'the other' if len(warmed) == 2 else 'others'} ran"
+            why, run = _explain_no_hiding(setting.request), None
             if not why:
-                begin(f"warm-up: running {name.upper()} again, {without}")
-                if run := _time_without(setting, reading, name, hidden, tried[name].observed):
-                    one.runs.append(run)
-                    one.notes.append(f"{format_value(run.process_s, 's')} in another run, {without}")
-                    continue
+                begin(f"warm-up: running {name.upper()} again, without {list_briefly(list(hidden.paths))}, {while_ran}")
+                run = _time_without(setting, reading, name, hidden, tried[name].observed)
+            names = [name for name in hidden.paths if not is_others(name)]
+            if not names:
+                continue
+            without = f"without {list_briefly(names)}, {while_ran}"
+            if run:
+                one.runs.append(run.model_copy(update={"names": names[:MOST_CHANGED]}))
+                one.notes.append(f"{format_value(run.process_s, 's')} in another run, {without}")
+                continue
             one.notes.append(f"not run {without}: {why}" if why else f"fails {without}")
             if hidden.own:
                 one.own_not_hidden += names
@@ -361,7 +365,9 @@ def _run_isolated(
 ) -> tuple[float, float | None] | None:
     """Return how long a variant and its average epoch take without what is hidden; None if it does not run so."""
     with tempfile.TemporaryDirectory() as run, working_folder(setting.workload, variant) as place:
+        launched_ns = time.time_ns()
         seen, _ = _run_once(setting, variant, log_file, Path(run), place, list(hidden.paths.values()))
+        note_others(variant.package_folders, launched_ns, [*list_own_places(setting.workload), Path(run), place])
         if seen.end.outcome == "stopped":
             raise KeyboardInterrupt
         if not seen.end.completed:
