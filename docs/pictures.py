@@ -62,7 +62,7 @@ CALLOUTS = (
     Callout(_find(".forest .dot"), "below"),
     Callout(_find(".forest .band"), "above"),
     Callout(_find(".forest .axis span"), "left"),
-    Callout(_find(".forest .said"), "right"),
+    Callout(_find(".forest .said"), "left"),
     *(Callout(_find_fact(name), "left") for name in ("How sure", "Documented", "Machine", "Data", "Quality", "Why")),
 )
 _PLACES = {

@@ -18,7 +18,7 @@ from speedproof.run.proof.verdict import STATUS
 from speedproof.util import errors
 
 RECORDS: dict[str, type[BaseModel]] = {PLAN_FILE: Plan, EXPERIMENT_FILE: Experiment, RUN_FILE: Run, COMPARISON_FILE: Comparison}
-_OPTIONS = ["Option", "Type", "Default", ""]
+_OPTIONS = ["Option", "Type", "Default", "Meaning"]
 _MADE = "completed"  # of a configuration: what a workload makes; nobody writes it
 
 
@@ -38,7 +38,7 @@ def write_reference(path: Path) -> None:
             (f"`{field}`", _text(name_type(key, schema.get("$defs", {}))), _text(key.get("description")))
             for field, key in schema["properties"].items()
         ]
-        lines += [f"### {name}", "", _text(model.__doc__), "", *_table(["Field", "Type", ""], rows)]
+        lines += [f"### {name}", "", _text(model.__doc__), "", *_table(["Field", "Type", "Meaning"], rows)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -89,7 +89,7 @@ def _name_option_type(parameter: click.Parameter, context: click.Context) -> str
 def _describe_model(model: type[BaseModel], prefix: str) -> Iterator[str]:
     schema = model.model_json_schema()
     rows = [row for row in _list_keys(schema, schema["$defs"], prefix) if not row[0].startswith(f"`{_MADE}")]
-    yield from _table(["Key", "Type", "Default", ""], rows)
+    yield from _table(["Key", "Type", "Default", "Meaning"], rows)
 
 
 def _list_keys(schema: dict[str, Any], definitions: dict[str, Any], prefix: str) -> Iterator[tuple[str, str, str, str]]:

@@ -63,7 +63,7 @@ def test_every_help_ends_with_examples_that_can_be_read(name):
 )
 def test_an_old_name_of_an_option_is_refused_with_the_new_one(words, old):
     ended = CliRunner().invoke(app, words)
-    assert (ended.exit_code, f"{old} is now called --from; write --from" in ended.output) == (2, True)
+    assert (ended.exit_code, f"{old} is now called --from; use --from" in ended.output) == (2, True)
 
 
 def test_help_names_the_steps_that_it_hides():
@@ -88,7 +88,7 @@ def test_json_of_an_old_name_is_json_alone():
 def test_results_without_their_option_are_refused_with_the_line_to_type(command):
     ended = CliRunner().invoke(app, [*command.split(), "a b", *NEEDED.get(command, [])], env={"COLUMNS": "200"})
     said = ended.output + str(ended.exception)
-    assert f"a b: unexpected argument; write `speedproof {command} --from 'a b'`" in said
+    assert f"a b: unexpected argument; use `speedproof {command} --from 'a b'`" in said
 
 
 def test_an_option_that_never_was_is_not_said_to_be_called_otherwise():
@@ -101,7 +101,7 @@ def test_each_key_of_a_request_is_an_option_in_a_panel(command):
     assert ProofRequest.model_fields.keys() <= options.keys()
     for key in ProofRequest.model_fields.keys() - {"commands"}:
         assert options[key].rich_help_panel in {
-            "Claim and metric", "What is read", "Quality", "Rounds", "Environment", "Profiling", "Cluster",
+            "Claim and metric", "Reading epochs", "Quality", "Rounds", "Environment", "Profiling", "Cluster",
         }  # fmt: skip
         assert 0 < len(options[key].help) <= 125
 

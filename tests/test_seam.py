@@ -209,7 +209,7 @@ def test_a_library_that_is_not_there_is_named(tmp_path):
     [
         ("sides: {}", "`sides` is now `variants`"),
         ("sources: {block: [a.py]}", "sources: `block` is now `experiment`"),
-        ("sources: {report: [a.py]}", "sources: `report` is not a step with sources; write `data` or `experiment`"),
+        ("sources: {report: [a.py]}", "sources: `report` is not a step with sources; use `data` or `experiment`"),
     ],
 )
 def test_a_key_that_would_decide_nothing_is_refused(tmp_path, text, said):

@@ -33,8 +33,8 @@ PROVE = ["prove", "true", "true"]
         ),
         ([*PROVE, "--job", "core=8"], "prove: --job core: unknown key; did you mean cores?"),
         (["prove"], "prove: commands: missing; see `speedproof prove --help`"),
-        (["results", "show", "--results", "r"], "results show: --results is now called --from; write --from"),
-        (["results", "show", "r"], "results show: r: unexpected argument; write `speedproof results show --from r`"),
+        (["results", "show", "--results", "r"], "results show: --results is now called --from; use --from"),
+        (["results", "show", "r"], "results show: r: unexpected argument; use `speedproof results show --from r`"),
     ],
 )
 def test_a_command_line_that_is_wrong_is_one_line_and_json_if_asked_for(tmp_path, monkeypatch, words, said):

@@ -233,3 +233,13 @@ def test_a_trace_is_tied_to_the_systems_clock_if_torch_says_from_when_it_counts(
     # The trace's zero is its first event.
     expected = None if base_ns is None else base_ns + 4_809_692_876_886_651
     assert convert_input(tmp_path / "a.json", tmp_path / "trace").unix_zero_ns == expected
+
+
+def test_a_folder_whose_table_says_that_it_holds_far_more_than_its_bytes_is_refused(tmp_path):
+    """Ten million equal rows take a few hundred bytes, and would take 80 MB a column."""
+    export = make_export(tmp_path / "a.sqlite", {"StringIds": strings("epoch")})
+    folder = write_tables(export, tmp_path / "exported", "parquet")
+    rows = pa.table({"start": pa.repeat(pa.scalar(5, pa.int64()), 10_000_000)})
+    pq.write_table(rows, folder / "CUPTI_ACTIVITY_KIND_KERNEL.parquet", row_group_size=10_000_000)
+    with pytest.raises(RecordError, match=r"KERNEL\.parquet: says that its \d+ bytes hold 10000000 rows"):
+        convert_input(folder, tmp_path / "trace")

@@ -91,12 +91,12 @@ def ratio_of(metric, outcome, centre, epochs=(), names="ab"):
     ("ratio", "whole", "said"),
     [
         (("training_epoch_s", "faster", 2.0), ("faster", 1.5), ""),
-        (("training_epoch_s", "faster", 2.0, (5, 20)), ("slower", 0.5), "0.500× (0.495–0.505×) by the process"),
-        (("training_epoch_s", "faster", 2.0, (20, 5)), ("faster", 8.0), "8.00× (7.92–8.08×) by the process"),
-        (("training_epoch_s", "equivalent", 1.0), ("slower", 0.45), "0.450× (0.446–0.455×) by the process"),
+        (("training_epoch_s", "faster", 2.0, (5, 20)), ("slower", 0.5), "0.500× (0.495–0.505×) for the process"),
+        (("training_epoch_s", "faster", 2.0, (20, 5)), ("faster", 8.0), "8.00× (7.92–8.08×) for the process"),
+        (("training_epoch_s", "equivalent", 1.0), ("slower", 0.45), "0.450× (0.446–0.455×) for the process"),
         (("training_epoch_s", "equivalent", 1.0), ("inconclusive", 0.9), ""),
         (("training_epoch_s", "inconclusive", 1.1), ("slower", 0.5), ""),
-        (("samples_per_s", "equivalent", 1.0, (), "ba"), ("slower", 0.45), "0.450× (0.446–0.455×) by the process"),
+        (("samples_per_s", "equivalent", 1.0, (), "ba"), ("slower", 0.45), "0.450× (0.446–0.455×) for the process"),
     ],
 )
 def test_the_whole_process_is_named_if_it_disagrees(ratio, whole, said):

@@ -21,8 +21,8 @@ from speedproof.config.load import load_config
 from speedproof.config.reading import Reading
 from speedproof.report.document import Fact
 from speedproof.report.figures.figure_data import Evidence, read_evidence
-from speedproof.report.findings import list_commands
 from speedproof.report.first_screen import compose_first_screen
+from speedproof.report.run_again import list_commands
 from speedproof.results.files import sha256_of
 from speedproof.run.archive.rebuild import rebuild_report
 from speedproof.run.epoch_reports import Reports
@@ -199,7 +199,7 @@ def test_no_verdict_is_finer_than_the_printed_digits(place, monkeypatch, b, reso
     monkeypatch.setattr(LocalExecutor, "measure", leave)
     result = call("--epoch-s", r"took (\S+)", *words)
     assert (result.exit_code, said in result.stdout.replace("\n", " ").replace("\u00a0", " ")) == (status, True), result.output
-    (digits,) = (fact for fact in compose_first_screen(read_evidence(place / "out/results")).facts if fact.name == "Digits")
+    (digits,) = (fact for fact in compose_first_screen(read_evidence(place / "out/results")).caveats if fact.name == "Digits")
     assert f"Epoch times are printed to {2 * resolution_s:g} s" in digits.text.replace("\u00a0", " ")
 
 
@@ -277,14 +277,14 @@ def test_a_mistake_is_one_line_and_no_verdict(place, measured, words, said):
     ("command", "said"),
     [
         ("no-such-program x", "no-such-program: no such program on your PATH"),
-        ("cd sub && sh b.sh", "no shell reads 'cd sub && sh b.sh'; write sh -c 'cd sub && sh b.sh'"),
-        ("sh a.sh > out.txt", "no shell reads 'sh a.sh > out.txt'; write sh -c 'sh a.sh > out.txt'"),
-        ("sh a.sh 2>/dev/null", "write sh -c 'sh a.sh 2>/dev/null'"),
+        ("cd sub && sh b.sh", "'cd sub && sh b.sh' needs a shell; use sh -c 'cd sub && sh b.sh'"),
+        ("sh a.sh > out.txt", "'sh a.sh > out.txt' needs a shell; use sh -c 'sh a.sh > out.txt'"),
+        ("sh a.sh 2>/dev/null", "use sh -c 'sh a.sh 2>/dev/null'"),
         ("sh -c 'true\ntrue'", "contains a line break or an unprintable character; put it into a script, and run that"),
-        ("SEED=1 sh a.sh", "no shell reads 'SEED=1 sh a.sh'; write env SEED=1 sh a.sh"),
+        ("SEED=1 sh a.sh", "'SEED=1 sh a.sh' needs a shell; use env SEED=1 sh a.sh"),
         ("python3 trian.py", "trian.py: no such file"),
         ("./plain.txt", "plain.txt: cannot be executed; allow it (chmod +x ./plain.txt)"),
-        ("sh fails.sh", "exit status 3: it broke; its output:"),
+        ("sh fails.sh", "B: sh fails.sh: exit status 3 (it broke); full output:"),
         ("sh hangs.sh", "did not end within 1 s"),
         ("sh full.sh", "No space left on device"),
         ("python3 asks.py", "it waits for typed input, and there is none: pass the input as arguments or in a file"),
@@ -339,7 +339,7 @@ def test_a_name_that_utf8_has_not_is_one_line(place, measured):
     measured()
     os.close(os.open(os.fsencode(place) + b"/caf\xe9.txt", os.O_CREAT))
     assert status_of(result := call(*READ)) == 3
-    assert "not valid UTF-8; rename or rewrite it" in str(result.exception)
+    assert "caf\\xe9.txt: its name is not valid UTF-8; rename it" in str(result.exception)
 
 
 def test_ctrl_c_while_commands_are_warmed_up_is_an_interruption(place, monkeypatch):
@@ -823,12 +823,12 @@ def test_fewer_epochs_are_unequal_work_in_the_first_line(place, measured):
         "Inconclusive: sh more.sh 1 0.9 ran 12 epochs and the other 3: it is 2.00× as fast by its average epoch, but 0.500× ("
         "0.496–0.504×) over all epochs and 0.500× (0.496–0.504×) as a whole process;"
     )
-    found = "sh more.sh 1 0.9 measured 2.00× as fast as sh a.sh 2 0.9 on this machine, by the training epoch (95 %"
+    found = "sh more.sh 1 0.9 measured 2.00× as fast as sh a.sh 2 0.9 on this machine, by training epoch time (95 %"
     assert (result.exit_code, said.startswith(head), found in said) == (2, True, True), said
     screen = compose_first_screen(read_evidence(place / "out/results"))
     sentence = "".join(map(str, screen.sentence))
     assert "B: sh more.sh 1 0.9 ran 12 epochs and the other 3: it is 2.00× as fast by its average epoch, but" in sentence
-    assert sentence.endswith("as fast as A: sh a.sh 2 0.9 on this machine, by the training epoch.")
+    assert sentence.endswith("as fast as A: sh a.sh 2 0.9 on this machine, by training epoch time.")
     assert screen.badges[0].text == "inconclusive"
 
 
@@ -867,11 +867,14 @@ def test_a_mistake_about_what_judges_quality_is_one_line_before_anything_runs(pl
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["true {run}", "--artifact", "left"], "quality command: no line that it printed is a number"),
-        (["cat {run}/x", "--artifact", "left"], "quality command: exit status 1"),
-        (["echo 1 {run}", "--artifact", "*.pt"], "artifact: it left no *.pt"),
+        (["true {run}", "--artifact", "left"], "--quality-command: no line that it printed is a number"),
+        (["cat {run}/x", "--artifact", "left"], "--quality-command: exit status 1"),
+        (["echo 1 {run}", "--artifact", "*.pt"], "--artifact: it left no *.pt"),
         # What came with the copy is nobody's result.
-        (["cat {run}/brought", "--artifact", "brought"], "artifact: brought, which brought matches, was there before the run"),
+        (
+            ["cat {run}/brought", "--artifact", "brought"],
+            "--artifact: brought, which brought matches, was there before the run",
+        ),
     ],
 )
 def test_a_run_without_a_quality_of_its_own_ends_the_warm_up(place, measured, words, said):

@@ -216,7 +216,8 @@ def test_noise_that_exceeds_the_effect_is_what_the_verdict_begins_with(place):
 
 def test_what_the_machine_did_follows_a_verdict_that_is_shown(place):
     said = verdict_with(place, 0.5, [BUSY])
-    assert said.startswith("Faster: sh b.sh is 2.00× as fast as sh a.sh on this machine, by the whole process (95 % interval ")
+    found = "Faster: sh b.sh is 2.00× as fast as sh a.sh on this machine, measured by the wall time of the whole process (95 % "
+    assert said.startswith(f"{found}interval ")
     assert said.endswith("6 pairs of runs). Other programs used 0.8 of 2 cores during the runs.")
 
 

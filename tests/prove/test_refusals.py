@@ -73,7 +73,11 @@ def test_an_epochs_metric_needs_epochs_of_every_command():
 
 @pytest.mark.parametrize(
     ("asked", "need"),
-    [({"device": "cuda"}, "--device cuda"), ({"metric": "energy_per_epoch_j", **LINES}, "--metric energy_per_epoch_j")],
+    [
+        ({"device": "cuda"}, "--device cuda"),
+        ({"gpus": 2}, "--gpus 2"),
+        ({"metric": "energy_per_epoch_j", **LINES}, "--metric energy_per_epoch_j"),
+    ],
 )
 def test_a_gpu_that_is_not_there_is_missed_before_the_warm_up(place, monkeypatch, asked, need):
     monkeypatch.setattr(proof, "describe_gpu", lambda: None)
@@ -81,3 +85,11 @@ def test_a_gpu_that_is_not_there_is_missed_before_the_warm_up(place, monkeypatch
         prove_request(check_options({"commands": COMMANDS, **asked}), place / "out", place, Status(quiet=True), lambda _: None)
     assert str(refused.value) == f"{need}: no GPU here (`nvidia-smi` lists none); leave it out, or run on a machine with a GPU"
     assert not (place / "out").exists()
+
+
+def test_more_gpus_than_there_are_are_missed_before_the_warm_up(place, monkeypatch):
+    monkeypatch.setattr(proof, "describe_gpu", lambda: "a GPU")
+    monkeypatch.setattr(proof, "list_gpu_uuids", lambda: ["GPU-1", "GPU-2"])
+    with pytest.raises(ConfigError, match=r"^--gpus 4: 2 GPUs here; ask for no more, or run on another machine$"):
+        request = check_options({"commands": COMMANDS, "gpus": 4})
+        prove_request(request, place / "out", place, Status(quiet=True), lambda _: None)

@@ -13,8 +13,8 @@ from speedproof.util.errors import ConfigError
 pytestmark = pytest.mark.timed
 
 SHOWING = 'pwd; readlink /proc/$$/fd/1; env | LC_ALL=C sort; ls "${SPEEDPROOF_RUN:-.}"; sleep 0.02\n'
-# Of the names of temporary folders and pipes, the moment of the launch, and the seed.
-OWN = re.compile(r"(?<=/run-)\w{8}|(?<=/compiled-)\w{8}|(?<=pipe:)\S+|(?<=LAUNCHED=)\S+|(?<=SEED=)\d+")
+# Of the names of temporary folders and terminals, the moment of the launch, and the seed.
+OWN = re.compile(r"(?<=/run-)\w{8}|(?<=/compiled-)\w{8}|(?<=/dev/pts/)\d+|(?<=LAUNCHED=)\S+|(?<=SEED=)\d+")
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def read_logs(place):
 def test_a_warm_up_looks_like_any_timed_run(place):
     assert prove("--quiet").exit_code in (0, 1, 2)
     warm_up, timed = read_logs(place)
-    assert "pipe:" in warm_up and "SPEEDPROOF_RUN=" in warm_up and "SPEEDPROOF_EPOCHS" not in warm_up
+    assert "/dev/pts/" in warm_up and "SPEEDPROOF_RUN=" in warm_up and "SPEEDPROOF_EPOCHS" not in warm_up
     assert {OWN.sub("…", one) for one in timed} == {OWN.sub("…", warm_up)}
     run = json.loads(next(place.glob("p/results/experiments/experiment-1/runs/*/run.json")).read_text())
     assert run["observed"]["warm_up"]["process_s"] > 0 and run["observed"]["warm_up"]["watched_s"] is None

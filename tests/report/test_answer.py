@@ -10,11 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from speedproof.cli.application import app
+from speedproof.report.document import Badge
 from speedproof.report.forest import draw_forest, draw_forest_picture
 from speedproof.report.headlines import describe_answer
+from speedproof.report.ranks_section import describe_scaling
 from speedproof.report.ratio_phrases import describe_needed, describe_state
-from speedproof.results.comparison import Incomparable
-from speedproof.results.comparison_rows import Needed
+from speedproof.results.comparison import Incomparable, Scaling
+from speedproof.results.comparison_rows import Needed, Origin
 from speedproof.stats.compare import compare_experiments
 from speedproof.stats.main_ratios import Answer, find_answer
 from tests.report.conftest import make_results
@@ -48,17 +50,17 @@ def with_times(**times):
         (
             {"epoch_s": with_times(fast=1.48)},
             f"{FAST} trains an epoch as fast as {BASELINE} on this machine, within 2.0 %; 1.03× (1.02–"
-            "1.03×) by the whole process.",
+            "1.03×) for the whole process.",
             "equivalent",
         ),
         (
             {"rounds": 1, "experiments": 1},
-            f"No verdict yet: {FAST} measured 1.37× as fast as {BASELINE} on this machine, by the training epoch.",
+            f"No verdict yet: {FAST} measured 1.37× as fast as {BASELINE} on this machine, by training epoch time.",
             "no verdict: one pair",
         ),
         (
             {"rounds": 3, "experiments": 1},
-            f"No verdict yet: {FAST} measured 1.37× as fast as {BASELINE} on this machine, by the training epoch.",
+            f"No verdict yet: {FAST} measured 1.37× as fast as {BASELINE} on this machine, by training epoch time.",
             "no verdict",
         ),
         (
@@ -86,8 +88,7 @@ def test_of_rates_alone_the_variant_with_the_higher_rate_is_the_faster_one(tmp_p
     comparison.claims.clear()
     comparison.ratios[:] = [ratio for ratio in comparison.ratios if ratio.metric == "samples_per_s"]
     fast, slow = (FAST, BASELINE) if dict(epoch_s)["fast"] < dict(epoch_s)["baseline"] else (BASELINE, FAST)
-    rate = "training samples per second"
-    assert answer(comparison)[0] == f"{fast} is, by the {rate}, 1.37× as fast as {slow} on this machine."
+    assert answer(comparison)[0] == f"{fast} processes training samples 1.37× as fast as {slow} on this machine."
     (row,) = draw_forest(find_answer(comparison)).rows
     assert row.variants == [fast, " against ", slow]
 
@@ -100,8 +101,8 @@ def test_beside_an_experiments_number_stands_what_that_experiment_says_of_a_clai
         claim.model_copy(update={"verdict": "inconclusive", "by_experiment": by_experiment}) for claim in claims
     ]
     answered = find_answer(comparison)
-    assert {row.said.text for row in draw_forest(answered).rows if row.bands} == {
-        f"claim {by_experiment[answered.mains[0].place.experiment]}"
+    assert {row.judged.text for row in draw_forest(answered).rows if row.bands} == {
+        f"documented: {by_experiment[answered.mains[0].place.experiment]}"
     }
     assert "inconclusive: reproduced in experiment-1, inconclusive in experiment-2" in answer(comparison)[-1]
 
@@ -146,7 +147,7 @@ def test_a_documented_ratio_leads_with_its_band_and_its_verdict(tmp_path):
     documented = find_answer(comparison).documented
     forest = draw_forest(Answer([documented]))
     row = forest.rows[0]
-    assert row.said.text.startswith("claim ")
+    assert row.judged.text.startswith("documented: ")
     assert [band.text for band in row.bands] == [f"documented {claim.documented}" for claim in documented.documented]
     assert all(0 <= band.left < band.left + band.width <= 100 for band in row.bands)
     assert row.what.endswith("under the profiler")
@@ -194,3 +195,30 @@ def test_memory_stands_behind_times_and_is_never_called_fast(tmp_path):
     assert [main.metric for main in find_answer(comparison).mains] == ["training_epoch_s", "peak_memory_mib"]
     comparison.ratios[:] = [memory]
     assert answer(comparison)[0] == f"{BASELINE} has 1.37× the peak memory of the GPU of {FAST} on this machine."
+    (row,) = draw_forest(find_answer(comparison)).rows
+    assert (row.said, draw_forest(find_answer(comparison)).meaning) == (Badge("less memory", "good"), "ratio, logarithmic")
+
+
+def test_whether_it_is_faster_and_whether_that_was_documented_are_two_marks(tmp_path):
+    comparison = compare(tmp_path, experiments=1, rounds=4)
+    claims = [claim for claim in comparison.claims if claim.ratio]
+    comparison.claims[:] = [claim.model_copy(update={"verdict": "inconclusive"}) for claim in claims]
+    row = draw_forest(find_answer(comparison)).rows[0]
+    assert (row.said, row.judged) == (Badge("faster", "good"), Badge("documented: inconclusive", "open"))
+
+
+def test_fewer_pairs_than_a_verdict_needs_are_no_verdict_wherever_their_interval_lies(tmp_path):
+    ends = {"four": (0.95, 0.94, 0.96), "two": (0.98, 0.95, 1.01)}  # the latter holds 1, which made it the headline
+    comparison = compare(tmp_path, experiments=1, rounds=3)
+    comparison.ratios.clear()
+    for name, (efficiency, low, high) in ends.items():
+        comparison.scaling.append(
+            Scaling(
+                smaller="one", larger=name, smaller_title="One", larger_title=name, kind="weak", smaller_ranks=1,
+                larger_ranks=2, efficiency=efficiency, low=low, high=high, pairs=3, scope="here",
+                experiment="experiment-1", hosts=1, origin=Origin(files=[], expression=""),
+            )
+        )  # fmt: skip
+    found = find_answer(comparison).mains
+    assert [(one.subject.name, describe_state(one).text) for one in found] == [("four", "no verdict"), ("two", "no verdict")]
+    assert all("a verdict needs 4" in sentence for sentence in map(describe_scaling, found))

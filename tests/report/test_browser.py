@@ -5,8 +5,13 @@ import pytest
 from PIL import Image
 
 from docs.pictures import CALLOUTS, number_elements
+from speedproof import __version__
+from speedproof.report.document import Document, Fact, FirstScreen, VariantName
+from speedproof.report.figures.figure_data import read_evidence
+from speedproof.report.html import compose_html
 from tests.chromium import Chromium, find_chromium
 
+MIDDLE = "(part) => (({left, width}) => left + width / 2)(part.getBoundingClientRect())"
 SIZES = [(420, 900), (1440, 900), (2560, 1300)]
 
 
@@ -77,6 +82,96 @@ def test_the_documented_range_and_the_interval_lie_where_their_numbers_are(opene
     assert (right - one) / of_ten == pytest.approx(np.log(2.35), abs=0.02)
 
 
+@pytest.mark.parametrize("width", [420, 700, 1440, 2560])
+def test_the_line_of_no_difference_stands_over_its_label(opened, width):
+    page = opened(width)
+    lines = page.evaluate(f"[...document.querySelectorAll('.forest .row i.one')].map({MIDDLE})")
+    ticks = page.evaluate(f"[...document.querySelectorAll('.axis span')].map((tick) => [tick.textContent, ({MIDDLE})(tick)])")
+    assert len(lines) > 3 and max(lines) - min(lines) < 1
+    assert abs(lines[0] - dict(ticks)["1×"]) < 2
+    widths = page.evaluate("[...document.querySelectorAll('.forest .track')].map((track) => track.clientWidth)")
+    assert len(set(widths)) == 1 and widths[0] > 0.4 * min(width, 1440)
+    cut = "(part) => part.scrollHeight > part.clientHeight + 1"
+    assert (
+        page.evaluate(f"[...document.querySelectorAll('.forest .what *')].filter({cut}).map(({{outerHTML}}) => outerHTML)")
+        == []
+    )
+
+
+@pytest.mark.parametrize("width", [300, 360, 420, 700])
+def test_no_line_breaks_inside_an_option_or_a_date(browser, tmp_path, width):
+    names = [VariantName("B: python a.py --vectorised"), " is faster than ", VariantName("A: python a.py")]
+    facts = [Fact("Machine", "CPU (AMD EPYC, 2 cores), 2026-11-26."), Fact("Trusted", "the default (--metric process_s)")]
+    (tmp_path / "page.html").write_text(compose_html(Document("t", FirstScreen([], names, facts), [])), encoding="utf-8")
+    browser.look(width, 900)
+    browser.open(tmp_path / "page.html")
+    broken = """(() => {
+      const found = [];
+      const walker = document.createTreeWalker(document.querySelector('.first'), NodeFilter.SHOW_TEXT);
+      for (let node; (node = walker.nextNode());)
+        for (const match of node.data.matchAll(/\\(?--[\\w-]+|\\d{4}-\\d\\d-\\d\\d/g)) {
+          const range = document.createRange();
+          range.setStart(node, match.index);
+          range.setEnd(node, match.index + match[0].length);
+          found.push([match[0], new Set([...range.getClientRects()].map(({top}) => top)).size]);
+        }
+      return found;
+    })()"""
+    assert browser.evaluate(broken) == [["--vectorised", 1], ["2026-11-26", 1], ["(--metric", 1]]
+    assert browser.evaluate("document.documentElement.scrollWidth") == width
+
+
+@pytest.mark.parametrize("width", [1440, 2560])
+def test_the_steps_of_the_difference_stand_beside_the_plot(opened, width):
+    page = opened(width)
+    forest, steps = (page.evaluate(f"(({{right, left, top}}) => [right, left, top])({rectangle(part)})") for part in BESIDE)
+    assert forest[0] < steps[1] and forest[2] == steps[2]
+    assert page.evaluate("document.querySelectorAll('.answer .bar').length") > 3
+
+
+BESIDE = (".forest", ".answer .bars")
+
+
+def test_each_pair_of_runs_is_a_dot_on_the_axis(opened, gpu_results):
+    page = opened()
+    rows = page.evaluate("[...document.querySelectorAll('.forest .pairs path')].map((dots) => dots.getAttribute('d'))")
+    answer = read_evidence(gpu_results).answer
+    assert [dots.count("M") for dots in rows] == [found.pairs for found in [*answer.mains, answer.noise]]
+    box = page.evaluate(f"(({{width, height}}) => [width, height])({rectangle('.forest .pairs')})")
+    assert box == page.evaluate(f"(({{width, height}}) => [width, height])({rectangle('.forest .track')})")
+
+
+def test_the_theme_is_the_systems_until_one_is_chosen(opened):
+    page = opened(scheme="dark")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    seen = [page.evaluate(ground)]
+    for theme in ("light", "dark", ""):
+        page.evaluate(f"document.querySelector('.theme').value = '{theme}'")
+        page.evaluate("document.querySelector('.theme').dispatchEvent(new Event('change'))")
+        seen.append(page.evaluate(ground))
+    dark, light = "rgb(20, 23, 27)", "rgb(255, 255, 255)"
+    assert seen == [dark, light, dark, dark]
+
+
+def test_the_foot_says_when_it_was_measured_and_by_which_version(opened):
+    said = opened().evaluate("document.querySelector('footer').textContent")
+    assert said == f"Measured 2026-11-21. Made by speedproof {__version__}."
+
+
+def test_three_caveats_are_open_and_the_others_folded(browser, tmp_path):
+    caveats = [Fact("But", f"caveat {number}.", warns=True) for number in range(1, 6)]
+    first = FirstScreen([], "It is faster.", [Fact("Machine", "one")], caveats=caveats)
+    (tmp_path / "page.html").write_text(compose_html(Document("t", first, [])), encoding="utf-8")
+    browser.open(tmp_path / "page.html")
+    shown = (
+        "[...document.querySelectorAll('.warns dd')].filter((part) => part.checkVisibility()).map((part) => part.textContent)"
+    )
+    assert browser.evaluate(shown) == ["caveat 1.", "caveat 2.", "caveat 3."]
+    assert browser.evaluate("document.querySelector('.known summary').textContent").replace("\xa0", " ") == "2 more caveats"
+    browser.evaluate("document.querySelector('.known summary').click()")
+    assert len(browser.evaluate(shown)) == 5
+
+
 def test_tables_sort_by_number_unit_and_word(opened):
     page = opened()
     page.evaluate("document.getElementById('phases').open = true")
@@ -98,6 +193,27 @@ def test_tables_sort_by_number_unit_and_word(opened):
     names = click(2)
     assert names == sorted(names)
     assert page.evaluate("document.querySelectorAll('#phases th')[2].getAttribute('aria-sort')") == "ascending"
+
+
+def test_each_cell_of_a_narrow_table_stands_beside_its_heading(opened):
+    page = opened(1440)
+    page.evaluate("document.getElementById('runs').open = true")
+    label = "getComputedStyle(document.querySelector('#runs tbody td:nth-child(2)'), '::before').content"
+    assert page.evaluate(label) == "none"
+    page.look(420, 900)
+    page.wait(f"{label} === '\"Run\"'")
+
+
+def test_what_differs_from_a_document_is_shown_on_a_click(opened, gpu_results):
+    page = opened()
+    fold = "document.querySelector('#claims td details')"
+    shown = f"[...{fold}.querySelectorAll('li')].map((line) => line.textContent)"
+    claim = next(one for one in read_evidence(gpu_results).comparison.claims if one.verdict != "not measured")
+    assert page.evaluate(f"{fold}.querySelector('summary').textContent") == f"{len(claim.conditions)} differ"
+    assert not page.evaluate(f"{fold}.querySelector('li').checkVisibility()")
+    page.evaluate(f"{fold}.querySelector('summary').click()")
+    assert page.evaluate(f"{fold}.querySelector('li').checkVisibility()")
+    assert page.evaluate(shown) == claim.conditions
 
 
 def test_a_table_filters_by_words(opened):

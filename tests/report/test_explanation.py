@@ -14,7 +14,7 @@ def term(kind, name, seconds, part="training"):
     return Term(kind=kind, part=part, name=name, a_s=1.0, b_s=1.0 + seconds, seconds_per_epoch=seconds, seconds_per_sample=None)
 
 
-def test_the_largest_changes_are_named_with_their_sign():
+def test_the_largest_changes_are_named():
     difference = Difference(
         a="one", b="other", epochs_a=5, epochs_b=5, samples_a=None, samples_b=None, epoch_a_s=2.0, epoch_b_s=1.25,
         terms=[
@@ -27,10 +27,21 @@ def test_the_largest_changes_are_named_with_their_sign():
     )  # fmt: skip
     assert explain_difference(difference, "Slow", "Quick").replace("\N{NO-BREAK SPACE}", " ") == (
         "An epoch, with its share of validation, takes 2.00 s in Slow and 1.25 s in Quick: 0.750 s less. "
-        "The time without a kernel changes by −0.880 s: waiting for data −0.900 s. "
-        "The kernels' time changes by +0.120 s: backward +0.120 s. "
-        "No rule explains 10.0 ms of it."
+        "GPU idle time falls by 0.880 s: 0.900 s waiting for data. "
+        "Kernel time rises by 0.120 s: 0.120 s backward. "
+        "The cause of 10.0 ms is unknown."
     )
+
+
+def test_changes_of_both_directions_have_a_sign():
+    difference = Difference(
+        a="one", b="other", epochs_a=5, epochs_b=5, samples_a=None, samples_b=None, epoch_a_s=2.0, epoch_b_s=1.5,
+        terms=[term("idle", "waiting for data", -0.9), term("idle", "launch-bound", 0.4)],
+        residual_s=0.0, total_s=-0.5, residual_per_sample_s=None, total_per_sample_s=None,
+    )  # fmt: skip
+    said = explain_difference(difference, "Slow", "Quick").replace("\N{NO-BREAK SPACE}", " ")
+    assert "GPU idle time falls by 0.500 s: −0.900 s waiting for data, +0.400 s launch-bound. " in said
+    assert "Kernel time does not change." in said
 
 
 def test_what_is_no_epoch_is_not_called_one():

@@ -37,11 +37,11 @@ def test_few_speedups_are_sentences_and_no_table(tmp_path):
         (
             [1, 9],
             ["phantom-full"],
-            "was tuned with the seed 1 and on the same data that judge it here, so its quality and the time",
+            "was tuned on seed 1 and the data used to evaluate it here, so its quality and time to quality may be",
         ),
-        ([0, 1], ["phantom-few"], "was tuned with the seeds 0, 1 that judge it here"),
-        ([9], ["phantom-full"], "was tuned on the same data that judge it here"),
-        ([9], ["phantom-few"], "was tuned with other seeds and on other data than those that judge it here."),
+        ([0, 1], ["phantom-few"], "was tuned on seeds 0, 1 used to evaluate it here"),
+        ([9], ["phantom-full"], "was tuned on the data used to evaluate it here"),
+        ([9], ["phantom-few"], "was tuned on other seeds and data than those used to evaluate it here."),
     ],
 )
 def test_a_variant_that_is_judged_by_what_chose_its_settings_is_named(tmp_path, seeds, data, said):

@@ -16,10 +16,9 @@ PARSERS = {
 # By module: what is taken apart that is no prose of ours, and by which calls.
 ALLOWED = {
     "report/figures/style.py": ("the markup of a figure", {"re.sub", "re.findall"}),
-    "report/findings.py": ("a commit's name, which is typed if it is one", {"_COMMIT.fullmatch"}),
     "report/html.py": (
-        "the markup of a figure, its file's name, a link's target, and white space of text that is shown",
-        {"re.sub", "re.split", "value.target.startswith", "value.split"},
+        "the markup of a figure, its file's name, a link's target, white space of text that is shown, and unbroken words",
+        {"re.sub", "re.split", "_UNBROKEN.fullmatch", "value.target.startswith", "value.split"},
     ),
     "report/markdown.py": (
         "marks that Markdown would act on, links' targets, and white space of text that is shown",

@@ -44,7 +44,7 @@ def test_a_summary_is_tables_of_its_numbers(summary):
     assert "transforms move transforms off the main thread, onto the GPU, or into a cache 1.50 ms" in lines
     assert "A training epoch without idle gaps would take 1.55 ms; max(GPU busy, data time) is 2.00 ms." in lines
     assert "No phase accounts for 0.0 % of the GPU's busy time." in lines
-    assert [line for line in lines if line.startswith("Of the time without a kernel, ") and "is unknown host time" in line]
+    assert [line for line in lines if line.startswith("Of the GPU idle time, ") and "is unknown host time" in line]
     assert lines[2].startswith("Note: 2 processes used a GPU: this is process 0, with 76% of the GPU time")
 
 
@@ -125,7 +125,7 @@ def test_the_known_share_of_idle_time_is_said(tmp_path):
     trace.kernel(900, 1000)
     # 300 of 900 us wait for data; 200 in `forward` and 400 in no range are unknown.
     lines = printed(print_summary, analyze_trace(trace.write(tmp_path)))
-    assert "Of the time without a kernel, 33 % has a known cause, 67 % is unknown host time, and 0.0 % is unexplained." in lines
+    assert "Of the GPU idle time, 33 % has a known cause, 67 % is unknown host time, and 0.0 % is unexplained." in lines
 
 
 PAIR = Path(__file__).parents[2] / "records/2026-11-23-h200-profiling-pair"

@@ -143,7 +143,7 @@ def plan_another_round(experiment):
         (finish, "experiment.json: exists"),
         (remove_all, "no run is complete"),
         (remove_fast, "no two compared variants have a complete run in the same round"),
-        (move_a_run_to_another_gpu, "ran under another GPU than"),
+        (move_a_run_to_another_gpu, "used a different GPU card than"),
         (plan_another_round, "plan.json: does not match the configuration"),
     ],
 )
@@ -173,3 +173,9 @@ def test_a_run_whose_table_is_not_whole_does_not_count(tmp_path, table, spoil):
     path.write_text("\n".join(spoil(path.read_text().splitlines())) + "\n")
     close_command(experiment.folder)
     assert read_experiment(experiment.folder).undone == {path.parent.name: "incomplete"}
+
+
+def test_what_lies_in_no_results_folder_cannot_be_closed(speedproof_here):
+    ended = speedproof_here("results", "close", "--experiment", "/")
+    assert ended.returncode == 2
+    assert "not in a results folder" in " ".join(ended.stderr.replace("│", " ").split())

@@ -3,7 +3,15 @@ import json
 import pytest
 
 from speedproof.results.experiment import Plan
-from speedproof.results.files import digest_of, read_record, replacing, sha256_of, write_json, write_json_if_changed
+from speedproof.results.files import (
+    digest_of,
+    read_json,
+    read_record,
+    replacing,
+    sha256_of,
+    write_json,
+    write_json_if_changed,
+)
 from speedproof.util.errors import RecordError
 
 
@@ -60,3 +68,11 @@ def test_digests(tmp_path):
     assert sha256_of(tmp_path / "x") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})
     assert digest_of({"a": 1}) != digest_of({"a": 2})
+
+
+def test_of_many_keys_the_one_that_stands_twice_is_found_at_once(tmp_path):
+    """Each key was compared with each other one: of so many, for an hour."""
+    keys = ", ".join(f'"{number}": 0' for number in [*range(500_000), 499_999])
+    (tmp_path / "a.json").write_text(f"{{{keys}}}")
+    with pytest.raises(RecordError, match="'499999': duplicate key"):
+        read_json(tmp_path / "a.json")

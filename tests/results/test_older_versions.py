@@ -295,3 +295,11 @@ def test_experiments_of_different_qualities_are_no_results_together(tmp_path):
     write_json(path, value)
     with pytest.raises(RecordError, match=r"the quality of experiment-2 is perplexity"):
         read_results(results)
+
+
+def test_texts_of_older_files_are_in_todays_words():
+    summary = convert_older("Summary", {"schema_version": 3, "idle_gaps": [{"cause": "beside a loader's thread", "count": 2}]})
+    assert summary == {"schema_version": 4, "idle_gaps": [{"cause": "while a loader thread is active", "count": 2}]}
+    slurm = {"subject": "Slurm", "state": "absent", "found": "not on PATH, and this is no job of it", "cure": "other"}
+    diagnosis = convert_older("Diagnosis", {"schema_version": 1, "findings": [slurm]})
+    assert diagnosis["findings"] == [slurm | {"found": "Slurm is not on PATH, and this is not a Slurm job"}]

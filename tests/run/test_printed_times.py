@@ -81,8 +81,8 @@ def test_commas_that_separate_thousands_are_read(text, pattern, value):
     ],
 )
 def test_a_part_of_a_number_is_none(text, pattern, said):
-    for key in ("rate", "epoch_s"):
-        with pytest.raises(RecordError, match=re.escape(said.replace("rate:", f"{key}:"))):
+    for key, option in (("rate", "--rate"), ("epoch_s", "--epoch-s")):
+        with pytest.raises(RecordError, match=re.escape(said.replace("rate:", f"{option}:"))):
             read_lines([Line(text, 1.0, 1)], Reading(source="lines", **{key: pattern}))
 
 
@@ -219,7 +219,7 @@ def test_times_that_grow_by_what_passes_between_their_lines_are_since_the_start(
     with pytest.raises(RecordError) as caught:
         check_observed_growth(arriving(texts, [20.101, 20.213, 20.302, 20.411], unit))
     assert str(caught.value).replace(NO_BREAK, " ") == (
-        "epoch_s: the times grow to 0.410 s, each by the time since the previous one; are these times since the start? "
+        "--epoch-s: the times grow to 0.410 s, each by the time since the previous one; are these times since the start? "
         f"add {options}"
     )
 

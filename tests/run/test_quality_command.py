@@ -41,7 +41,7 @@ def test_the_last_number_is_the_quality(output, pattern, expected):
     ],
 )
 def test_what_is_no_quality_is_one_line(output, pattern, said):
-    with pytest.raises(RecordError, match=r"^quality command: ") as error:
+    with pytest.raises(RecordError, match=r"^--quality-command: ") as error:
         find_quality(output, pattern)
     assert said in str(error.value) and "\n" not in str(error.value)
 
@@ -67,9 +67,9 @@ def test_artifacts_that_the_run_wrote_are_what_is_judged(tmp_path):
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ([], ["out/a.txt"], r"^artifact: it left no out/\*\.pt in {run}; have the program write it"),
-        (["out/a.pt"], [], r"^artifact: out/a\.pt, which out/\*\.pt matches, was there before the run"),
-        (["out/a.pt"], ["out/b.pt"], r"^artifact: out/a\.pt, which out/\*\.pt matches, was there before the run"),
+        ([], ["out/a.txt"], r"^--artifact: it left no out/\*\.pt in {run}; have the program write it"),
+        (["out/a.pt"], [], r"^--artifact: out/a\.pt, which out/\*\.pt matches, was there before the run"),
+        (["out/a.pt"], ["out/b.pt"], r"^--artifact: out/a\.pt, which out/\*\.pt matches, was there before the run"),
     ],
 )
 def test_an_artifact_that_is_missing_or_of_an_earlier_run_is_named(tmp_path, before, after, said):
@@ -118,8 +118,8 @@ def test_the_command_sees_the_seed_and_no_folder_of_marks(tmp_path):
 @pytest.mark.parametrize(
     ("script", "evaluate", "evaluation", "said"),
     [
-        (EPOCHS, "echo sorry >&2; exit 3\n", {}, "quality command: exit status 3: sorry"),
-        (EPOCHS, "sleep 60\n", {"limit_s": 1}, "quality command: did not end within 1 s, and was killed"),
+        (EPOCHS, "echo sorry >&2; exit 3\n", {}, "--quality-command: exit status 3 (last line: sorry)"),
+        (EPOCHS, "sleep 60\n", {"limit_s": 1}, "--quality-command: did not end within 1 s, and was killed"),
         (EPOCHS, "echo 1\n", {"artifacts": ["*.pt"]}, "artifact: it left no *.pt"),
         (EPOCHS, "echo 1\n", {"files": {"evaluate.sh": "0" * 64}}, "evaluate.sh changed after it was pinned"),
         (f"{EPOCHS}echo 'echo 1' > ../tree/evaluate.sh", "echo 0\n", {}, None),

@@ -63,7 +63,7 @@ def test_lines_of_one_read_tell_no_times():
     clock = LineClock()
     clock.take(b"Epoch 1\nEpo", 1.0)
     clock.take(b"ch 2\nEpoch 3\n", 5.0)
-    with pytest.raises(RecordError, match="came together, so their arrival tells no times"):
+    with pytest.raises(RecordError, match="arrived together, so no epoch can be timed by them"):
         read_lines(clock.close(6.0), lines(epoch="^Epoch"))
 
 

@@ -75,7 +75,7 @@ def test_a_variant_that_trains_on_fewer_samples_is_not_compared(tmp_path, halved
 
 def test_a_gpu_against_a_processor_differs_in_all_that_a_gpu_has():
     gpu, processor = example_conditions(Example()), example_conditions(Example(gpu=False))
-    assert {"GPU", "gpu.name", "cuda"} <= set(differing_conditions(gpu, processor))
+    assert {"GPU card", "GPU model", "cuda"} <= set(differing_conditions(gpu, processor))
     assert differing_conditions(gpu, gpu) == []
 
 
@@ -85,7 +85,7 @@ def test_another_gpu_is_one_difference_and_another_besides_it_too():
         here.model_copy(update={"gpu": here.gpu.model_copy(update={"uuid": uuids[0]}), "gpu_uuids": uuids})
         for uuids in (["GPU-1"], ["GPU-2"], ["GPU-1", "GPU-2"])
     )
-    assert differing_conditions(one, other) == ["GPU"]
+    assert differing_conditions(one, other) == ["GPU card"]
     assert differing_conditions(one, two) == ["gpu_uuids"]
 
 
@@ -98,7 +98,7 @@ def test_experiments_under_other_conditions_are_a_condition_of_the_verdict(tmp_p
     comparison = compare_experiments(vouch_again(tmp_path), CLAIMS)
     assert comparison.incomparable == []
     claim = next(claim for claim in comparison.claims if claim.id == "profiling_training_epoch_ratio")
-    assert "measured under more than one gpu.driver" in claim.conditions
+    assert "measured with more than one gpu.driver" in claim.conditions
 
 
 def test_clocks_that_were_held_down_flag_the_run(tmp_path):

@@ -12,7 +12,9 @@ from speedproof.report.report_tables import list_ways_to_quality
 from speedproof.results.comparison import COMPARISON_FILE, read_comparison
 from speedproof.results.comparison_rows import Needed
 from speedproof.results.experiment import PlannedRun
+from speedproof.results.files import write_json
 from speedproof.results.folder import read_results
+from speedproof.results.run_record import NOT_ALONE, RUN_FILE, read_run
 from speedproof.stats.claims import judge_claim
 from speedproof.stats.claims_file import load_claims
 from speedproof.stats.compare import compare_experiments, write_comparison
@@ -227,7 +229,20 @@ def test_experiments_on_different_gpus_are_warned_about(tmp_path):
     experiment = json.loads(path.read_text())
     experiment["conditions"]["gpu"]["uuid"] = "GPU-2"
     path.write_text(json.dumps(experiment))
-    assert "experiment-2 ran under another GPU than experiment-1" in compare_experiments(tmp_path, CLAIMS).warnings
+    assert "experiment-2 used a different GPU card than experiment-1" in compare_experiments(tmp_path, CLAIMS).warnings
+
+
+def test_a_warning_of_several_runs_is_listed_once(tmp_path):
+    write_example(tmp_path, Example(experiments=1, rounds=2, modes=("timed",)))
+    runs = [path.parent for path in sorted(tmp_path.glob("experiments/*/runs/*/run.json"))]
+    for number, run in enumerate(runs):
+        own = [NOT_ALONE, *(["the disk is slow"] if number < 2 else [])]
+        write_json(run / RUN_FILE, read_run(run).model_copy(update={"warnings": own}))
+    first, second = (f"experiment-1/{run.name}" for run in runs[:2])
+    assert compare_experiments(vouch_again(tmp_path), CLAIMS).warnings[-2:] == [
+        f"all {len(runs)} runs: another experiment was running on this machine",
+        f"{first}, {second}: the disk is slow",
+    ]
 
 
 def test_a_profiled_run_without_analysis_is_warned_about(tmp_path):

@@ -223,7 +223,7 @@ def test_a_quality_of_another_name_and_direction_is_measured_judged_and_said_thr
     compose_figures(results)
     write_report(results, results / "report.md")
     text = (results / "report.md").read_text(encoding="utf-8")
-    assert "<b>Time to a voxel error</b>" in text
+    assert "<b>Time to reach a given voxel error</b>" in text
     assert "| voxel error | Variant | Runs that reached it |" in text
     assert "Best voxel error" in text
     assert not re.search(r"\bDice\b", text.split("## Documented against measured")[0].split("How the variants differ")[0])

@@ -89,7 +89,7 @@ def test_the_report_prints_the_efficiency_with_its_interval_and_no_ratio_to_a_di
     text = (results / "report.md").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
     first = next(line for line in text.splitlines() if line.startswith("**"))
     assert first.startswith(
-        "**Inconclusive: each of 2 GPUs of Two GPUs has 0.987× the throughput of one of MONAI baseline script on this "
+        "**No verdict yet: each of 2 GPUs of Two GPUs has 0.987× the throughput of one of MONAI baseline script on this "
         "machine.**"
     )
     assert (

@@ -90,6 +90,12 @@ def test_samples_make_epochs_of_other_sizes_comparable(folders):
     assert terms + difference.residual_per_sample_s == pytest.approx(difference.total_per_sample_s, abs=1e-12)
 
 
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), 1e-320, 0, -1])
+def test_samples_that_no_epoch_has_are_refused(folders, odd):
+    with pytest.raises(RecordError, match="samples per epoch must be from 1e-06 to 1e"):
+        compare_traces(*folders, samples=(odd, 1))
+
+
 def test_first_of_three_epochs_warms_up_and_does_not_count(tmp_path):
     trace = TraceBuilder()
     for start, end in [(0, 900), (900, 1000), (1000, 1120)]:

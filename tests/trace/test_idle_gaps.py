@@ -19,7 +19,7 @@ def test_loading_thread_is_not_the_loop(tmp_path):
     # While it works, and does not wait, [100, 112), [118, 120) and [890, 900), it may hold Python's lock.
     assert idle_gaps_of(analyze_trace(trace.write(tmp_path))) == {
         ("unknown host time in a phase", "forward"): (2, 100 + 770 + 100),
-        ("beside a loader's thread", "RandCrop"): (2, 11 + 2 + 10),
+        ("while a loader thread is active", "RandCrop"): (2, 11 + 2 + 10),
         ("queued, not started", "forward"): (1, 1),
     }
 

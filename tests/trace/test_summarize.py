@@ -349,7 +349,7 @@ def test_a_lone_process_needs_no_word(summary):
 def test_written_tables_say_what_the_summary_says(summary, tmp_path):
     write_summary(summary, tmp_path / "out")
     assert read_summary(tmp_path / "out") == summary
-    assert json.loads((tmp_path / "out/summary.json").read_text())["schema_version"] == 3
+    assert json.loads((tmp_path / "out/summary.json").read_text())["schema_version"] == 4
     idle_gaps = pd.read_csv(tmp_path / "out/idle_gaps.csv", keep_default_na=False)
     assert idle_gaps["total_s"].sum() == pytest.approx(sum(idle_gap.total_s for idle_gap in summary.idle_gaps))
     assert {path.name for path in (tmp_path / "out").iterdir()} == {

@@ -43,7 +43,7 @@ class HelpfulCommand(TyperCommand):
             old = str(getattr(error, "option_name", "")).partition("=")[0]
             new = _OLD_NAMES.get(old)
             if new in {name for parameter in self.params for name in parameter.opts}:
-                error.message = f"{old} is now called {new}; write {new}"  # type: ignore[attr-defined]
+                error.message = f"{old} is now called {new}; use {new}"  # type: ignore[attr-defined]
                 error.possibilities = None  # type: ignore[attr-defined]
             raise
 
@@ -53,7 +53,7 @@ class HelpfulCommand(TyperCommand):
         extra = super().parse_args(ctx, args)
         if extra and any("--from" in parameter.opts for parameter in self.params):
             line = f"speedproof {name_command(ctx.info_name, ctx.parent)} --from {quote(extra[0])}"
-            ctx.fail(f"{extra[0]}: unexpected argument; write `{line}`")
+            ctx.fail(f"{extra[0]}: unexpected argument; use `{line}`")
         if extra:
             ctx.fail(f"{extra[0]}: unexpected word; if it belongs to the previous one, quote both together")
         return extra

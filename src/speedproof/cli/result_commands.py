@@ -236,7 +236,10 @@ def close(
     from speedproof.run.archive.close import close_experiment
     from speedproof.run.locks import holding_folder
 
-    config = read_completed_config(experiment.absolute().parents[1] / CONFIG_FILE)
+    folders = experiment.absolute().parents
+    if len(folders) < 2:
+        raise typer.BadParameter(f"--experiment: {experiment} is not in a results folder; name RESULTS/experiments/<name>")
+    config = read_completed_config(folders[1] / CONFIG_FILE)
     with holding_folder(experiment) if experiment.is_dir() else nullcontext():
         closed = close_experiment(experiment, config)
     undone = "".join(f"; {name}: {end}" for name, end in closed.undone.items())

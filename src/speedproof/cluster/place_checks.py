@@ -71,7 +71,7 @@ def check_slurm(environ: Mapping[str, str]) -> CheckAnswer:
         return CheckAnswer("good", "available; this process is not a Slurm job")
     return CheckAnswer(
         "absent",
-        "not on PATH, and this process is not a Slurm job",
+        "Slurm is not on PATH, and this is not a Slurm job",
         "on a cluster, run `snakemake --profile slurm` from a login node; elsewhere Slurm is not needed",
     )
 

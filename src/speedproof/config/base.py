@@ -25,7 +25,7 @@ def expand_home(value: Any) -> Any:
     try:
         return str(Path(value).expanduser())
     except RuntimeError:
-        raise ValueError(f"there is no home folder `{value.split('/')[0]}`; write the path in full") from None
+        raise ValueError(f"there is no home folder `{value.split('/')[0]}`; use the full path") from None
 
 
 def _check_folder(value: str) -> str:

@@ -151,6 +151,9 @@ class Variant(Model):
     nodes: Positive = Field(1, le=10_000, description="Cluster nodes, each with `gpus` processes")
     own_ranks: bool = Field(False, description="Whether `command` starts a process per GPU itself, for example with torchrun")
     epochs: Epochs = Field(1, description="Epochs per run, unless `measurement.epochs` is set")
+    stop_after: Positive | None = Field(
+        None, description="Epochs after which its program is ended from outside; null: it ends by itself"
+    )
     validate_every: Epochs = Field(1, description="Epochs from one validation to the next")
     prepared_folder: Folder | None = Field(
         None, description="Folder with prepared data for its runs; an experiment fills it before the first run"
@@ -186,6 +189,7 @@ class Variant(Model):
         description="TMPDIR and compile caches: private (warm, cold) or the caller's (shared); null: the workload's own",
     )
     kept_caches: str | None = Field(None, description="Folder with the compile caches of its warm-up")
+    terminal: bool = Field(False, description="Whether its program prints to a terminal though no printed lines are read")
     isolated: bool = Field(False, description="Discard what a run writes to HOME, temporary folders and packages")
     package_folders: list[str] = Field([], description="Package folders of its interpreter, which are checked for changes")
     warm_up: WarmUpObserved | None = Field(None, description="Observations of its warm-up; null: it had none")

@@ -93,7 +93,7 @@ class Declared(Model):
     def _sources_are_of_steps(cls, sources: dict[str, list[str]]) -> dict[str, list[str]]:
         older.refuse_renamed_keys(sources, older.CONFIG_KEYS["resources"])
         for step in sources.keys() - {"data", "experiment"}:
-            raise ValueError(f"`{step}` is not a step with sources; write `data` or `experiment`")
+            raise ValueError(f"`{step}` is not a step with sources; use `data` or `experiment`")
         return sources
 
 

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from itertools import count
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,6 +31,13 @@ CLOCK_MARK = "speedproof clock"
 MARKS = 20  # at either end; the tightest of them counts
 _CHUNK = 1 << 20  # characters
 _LONGEST_US = 1 << 53  # since 1970, from which kineto may count; more is not a valid time
+_LARGEST = (1 << 63) - 1  # of a column
+_LONGEST_HEAD = 1 << 12  # characters between the key of the events and their list
+# What reading a file may take, by its size: a few bytes may unpack to gigabytes, and an event is read as a whole.
+_LONGEST_EVENT = 1 << 24  # characters
+_UNPACKED_PER_BYTE, _UNPACKED_SPARE = 100, 32 << 20  # real traces unpack to 10 to 50 times their size
+_BETWEEN = re.compile(r"[\s,]*")
+_PROCESS_OR_THREAD = re.compile(r"-?[0-9]{1,18}")
 _EVENTS_START = re.compile(r'"traceEvents"\s*:\s*\[')
 _BASE_TIME = re.compile(r'"baseTimeNanoseconds"\s*:\s*(\d{1,19})\b')
 
@@ -132,8 +139,8 @@ def convert_chrome(path: Path, folder: Path) -> TraceInfo:
     events, processes = _Events(_FOREIGN.values()), set[int]()
     first: dict[str, Any] = {}  # a trace's window opens with its first event, whether or not it is read here
     for event in stream_events(path):
-        if event.get("ph") in _SHOWN and isinstance(ts := event.get("ts"), Decimal | int) and ts < first.get("ts", ts + 1):
-            first = event
+        if event.get("ph") in _SHOWN and isinstance(ts := event.get("ts"), Decimal | int):
+            first = event if not first or ts < first["ts"] else first
         table = _find_foreign_table(event)
         if table is None:
             continue
@@ -194,32 +201,70 @@ def _read_base_time(path: Path) -> int | None:
 
 
 def stream_events(path: Path) -> Iterator[dict[str, Any]]:
-    """Read the events of a trace in Chrome's format one after the other, so that memory does not grow with the file."""
+    """Read the events of a trace in Chrome's format one after the other, so that memory does not grow with the file.
+
+    Raises:
+        ProfilingError: there are none, they break off, or one is larger, or nested deeper, than any profiler's
+
+    """
     # Times are decimals of microseconds, which a float would round.
     decoder = json.JSONDecoder(parse_float=Decimal, strict=False)
     with _open_text(path) as file:
-        text = ""
-        while not (head := _EVENTS_START.search(text)):
-            chunk = file.read(_CHUNK)
-            if not chunk:
-                raise ProfilingError(f"{path}: torch.profiler wrote no events; run again, or use profiling.backend: nsys")
-            text += chunk
-        position = head.end()
+        chunks = _read_chunks(path, file)
+        text, position = _find_events(path, chunks)
         while True:
-            start = next((at for at in count(position) if text[at : at + 1] not in (" ", "\n", "\r", "\t", ",")), position)
-            if text[start : start + 1] == "]":
+            position = _skip(text, position)
+            if text[position : position + 1] == "]":
                 return
             try:
-                event, position = decoder.raw_decode(text, start)
+                event, position = decoder.raw_decode(text, position)
             except json.JSONDecodeError:
-                chunk = file.read(_CHUNK)
-                if not chunk:
-                    raise ProfilingError(f"{path}: torch.profiler's events break off; is the disk full? run again") from None
-                text, position = text[start:] + chunk, 0
+                text, position = _read_on(path, chunks, text[position:]), 0
                 continue
+            except (ValueError, RecursionError) as error:
+                why = "a number has too many digits" if isinstance(error, ValueError) else "one is nested too deeply"
+                raise ProfilingError(f"{path}: invalid events ({why}); export it again") from None
             if not isinstance(event, dict):
                 raise ProfilingError(f"{path}: torch.profiler wrote {str(event)[:40]} in place of an event; run again")
             yield event
+
+
+def _skip(text: str, position: int) -> int:
+    """Return where what lies between two events ends."""
+    between = _BETWEEN.match(text, position)
+    return between.end() if between else position
+
+
+def _read_chunks(path: Path, file: IO[str]) -> Iterator[str]:
+    """Yield a file's text piece by piece; a packed one has no more than its size allows."""
+    most = _UNPACKED_SPARE + _UNPACKED_PER_BYTE * path.stat().st_size
+    while chunk := file.read(_CHUNK):
+        most -= len(chunk)
+        if most < 0:
+            raise ProfilingError(
+                f"{path}: unpacks to more than {_UNPACKED_PER_BYTE} times its size; if it is a trace, unpack it first (gunzip)"
+            )
+        yield chunk
+
+
+def _find_events(path: Path, chunks: Iterator[str]) -> tuple[str, int]:
+    """Return the text in which the list of events begins, and where in it."""
+    text = ""
+    for chunk in chunks:
+        text = text[-_LONGEST_HEAD:] + chunk
+        if head := _EVENTS_START.search(text):
+            return text, head.end()
+    raise ProfilingError(f"{path}: torch.profiler wrote no events; run again, or use profiling.backend: nsys")
+
+
+def _read_on(path: Path, chunks: Iterator[str], begun: str) -> str:
+    """Return a text that ends within an event, and as much more: an event of any length is decoded a few times only."""
+    if len(begun) > _LONGEST_EVENT:
+        raise ProfilingError(f"{path}: an event is broken, or larger than {_LONGEST_EVENT >> 20} MiB; export it again")
+    more = next(chunks, "")
+    if not more:
+        raise ProfilingError(f"{path}: torch.profiler's events break off; is the disk full? run again")
+    return "".join([begun, more, *islice(chunks, len(begun) // _CHUNK)])
 
 
 @contextmanager
@@ -239,17 +284,17 @@ def _event_columns(table: str, event: dict[str, Any]) -> dict[str, Any]:
     start_ns = _nanoseconds(event, "ts")
     values = {"start_ns": start_ns, "end_ns": start_ns + _nanoseconds(event, "dur", 0), "name": name}
     if table in ("kernels", "copies"):
-        graph = arguments.get("graph id", 0)
-        values |= {"device": arguments.get("device"), "stream": arguments.get("stream"), "graph": graph or None}
+        values |= {name: _read_integer(arguments, name) for name in ("device", "stream")}
+        values["graph"] = _read_integer(arguments, "graph id") or None
     else:
         values["thread"] = event.get("tid")
     if table == "ranges":
         values |= {"end_thread": values["thread"], "domain": 0, "kind": "push_pop"}
     if "correlation" in TABLES[table].names:
-        values["correlation"] = arguments.get("correlation") or None
+        values["correlation"] = _read_integer(arguments, "correlation") or None
     if table == "copies":
         kind, source, target = _read_copy(name)
-        values |= {"bytes": arguments.get("bytes"), "kind": kind, "source_memory": source, "target_memory": target}
+        values |= {"bytes": _read_integer(arguments, "bytes"), "kind": kind, "source_memory": source, "target_memory": target}
     return values
 
 
@@ -316,7 +361,7 @@ def _to_kineto_clock(times_ns: Integers, marks: list[ClockMark], marked_ns: list
 
 def _read_number(value: object) -> int | None:
     """Return the number of a process or thread, which older versions of torch.profiler wrote as a text; None: it is none."""
-    if isinstance(value, str) and value.lstrip("-").isdecimal():
+    if isinstance(value, str) and _PROCESS_OR_THREAD.fullmatch(value):
         return int(value)
     return value if isinstance(value, int) else None
 
@@ -326,9 +371,20 @@ def _arguments(event: dict[str, Any]) -> dict[str, Any]:
     return arguments if isinstance(arguments, dict) else {}
 
 
+def _read_integer(arguments: dict[str, Any], name: str) -> int | None:
+    """Return an argument of an event that counts or numbers something; None: there is none."""
+    value = arguments.get(name)
+    if isinstance(value, Decimal) and -_LARGEST <= value <= _LARGEST and value == int(value):
+        return int(value)
+    if value is None or (isinstance(value, int) and -_LARGEST <= value <= _LARGEST):
+        return value
+    raise ProfilingError(f"torch.profiler gave an event whose {name} is not a whole number ({str(value)[:40]}); run again")
+
+
 def _nanoseconds(event: dict[str, Any], key: str, default: int | None = None) -> int:
     """Return a time of an event, which are microseconds."""
     value = event.get(key, default)
-    if not isinstance(value, Decimal | int) or not Decimal(value).is_finite() or abs(Decimal(value)) > _LONGEST_US:
+    # Compared as it is: arithmetic on a decimal of a huge exponent fails.
+    if not isinstance(value, Decimal | int) or not -_LONGEST_US <= value <= _LONGEST_US:
         raise ProfilingError(f"torch.profiler gave an event without a time ({key}: {str(value)[:40]}); run again")
     return round(value * 1000)

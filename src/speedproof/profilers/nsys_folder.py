@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from speedproof.profilers.event_tables import Integers
 from speedproof.profilers.nsys_sqlite import MISSING, ExportFile
+from speedproof.results.trace_tables import describe_excess
 from speedproof.util.errors import RecordError
 
 _SUFFIXES = (".parquet", ".arrow")
@@ -87,6 +88,8 @@ class ExportFolder(ExportFile):
         file = self._files[table]
         with self._reading(file):
             if file.suffix == ".parquet":
+                if excess := describe_excess(pq.read_metadata(file), file.stat().st_size):
+                    raise self.damaged(f"{file.name}: {excess}")
                 return pq.read_table(file, columns=columns, partitioning=None)
             return _open_arrow(file).read_all().select(columns)
 

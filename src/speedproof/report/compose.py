@@ -1,7 +1,7 @@
 """A report on a results folder as a document: the same for the page and for Markdown."""
 
 from speedproof.report import report_tables, setup_sections
-from speedproof.report.accounts import draw_bars, draw_waterfall, read_accounts
+from speedproof.report.accounts import draw_bars, read_accounts
 from speedproof.report.document import Document, Element, Markup, Picture, Text, make_sections, make_table
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.findings import (
@@ -10,14 +10,15 @@ from speedproof.report.findings import (
     describe_limits,
     describe_noise,
     describe_variants,
-    list_commands,
 )
-from speedproof.report.first_screen import compose_first_screen
+from speedproof.report.first_screen import compose_first_screen, name_days
 from speedproof.report.headlines import describe_headlines, name_case, tabulate_speedups
 from speedproof.report.ranks_section import compose_gpus, describe_rank_variants
+from speedproof.report.run_again import list_commands
 from speedproof.report.timeline.fragment import TracedVariant
 from speedproof.results.comparison import Comparison
 from speedproof.stats.limits import list_limits
+from speedproof.stats.main_ratios import list_judged
 from speedproof.util.text import capitalize
 
 _UNMEASURED = "Documented but not measured here"
@@ -30,10 +31,11 @@ def compose_document(
     """Return the report on a results folder, with the given figures, by name, and timeline."""
     found = evidence.findings
     case = name_case(evidence.results.runs[0].run.case)
-    title = f"{capitalize(case)}: {'documented speedups' if found.claims else 'speedups'}, measured"
+    judged = list_judged(evidence.comparison)
+    title = f"{capitalize(case)}: {'documented speedups, measured here' if judged else 'measured speedups'}"
     unfolded = {"reach", "why", "timeline", "claims", *(["ablation"] if len(found.stages) <= _LONG_ABLATION else [])}
     sections = make_sections(_list_parts(evidence, pictures or {}, timeline), unfolded)
-    return Document(title, compose_first_screen(evidence), sections)
+    return Document(title, compose_first_screen(evidence), sections, name_days(evidence))
 
 
 def _list_parts(
@@ -55,7 +57,7 @@ def _list_parts(
         ("unmeasured-claims", _UNMEASURED, report_tables.compose_unmeasured_claims(found)),
         ("speed", "Speed without a profiler", [*show("epoch_times"), *report_tables.compose_speed(found)]),
         ("quality", "Quality", [*show("convergence"), *report_tables.compose_quality(found)] if learns else []),
-        ("way", f"Time to a {comparison.quality.title}", report_tables.compose_ways(found)),
+        ("way", f"Time to reach a given {comparison.quality.title}", report_tables.compose_ways(found)),
         ("gpus", "Several GPUs", compose_gpus(evidence)),
         ("use", _name_use(comparison), [*show("utilisation"), *report_tables.compose_further(found)]),
         ("kernels", "Kernels", show("kernels")),
@@ -108,10 +110,6 @@ def _compose_reach(evidence: Evidence) -> list[Element]:
 def _compose_why(evidence: Evidence) -> list[Element]:
     accounts = read_accounts(evidence)
     elements: list[Element] = [draw_bars(list(accounts.values()))] if accounts else []
-    pairs = ([variant.name for variant in one.faster_first] for one in evidence.answer.mains if one.kind == "ratio")
-    if compared := next((pair for pair in pairs if all(name in accounts for name in pair)), None):
-        faster, slower = compared
-        elements.append(draw_waterfall(accounts[slower], accounts[faster]))
     sentences = [
         *describe_variants(evidence),
         *describe_rank_variants(evidence),

@@ -31,15 +31,26 @@ class Link:
     target: str
 
 
+@dataclass(frozen=True)
+class Folded:
+    """Lines that a page shows once its summary is clicked; Markdown says `instead`."""
+
+    summary: str
+    lines: Sequence[str]
+    instead: str
+
+
 Words = str | Link | Sequence[str]
+Cell = Words | Folded  # of a table
 
 
 @dataclass(frozen=True)
 class Text:
-    """Paragraphs, or the items of a list."""
+    """Paragraphs, or the items of a list; a page may have no need of them."""
 
     lines: Sequence[Words]
     bullets: bool = False
+    on_page: bool = True
 
 
 Row = list[str]  # of a table
@@ -50,7 +61,7 @@ class Table:
     """A header, rows, and notes."""
 
     header: Sequence[str]
-    rows: Sequence[Sequence[Words]]
+    rows: Sequence[Sequence[Cell]]
     notes: Sequence[str] = ()
 
 
@@ -118,7 +129,7 @@ class Markup:
 Element = Text | Table | Picture | Bars | ShellCommand | Markup
 
 
-def make_table(header: Sequence[str], rows: Sequence[Sequence[Words]], *notes: str) -> list[Element]:
+def make_table(header: Sequence[str], rows: Sequence[Sequence[Cell]], *notes: str) -> list[Element]:
     """Return a table with its notes as the elements of a section; none without rows."""
     return [Table(header, rows, notes)] if rows else []
 
@@ -165,10 +176,12 @@ class ForestRow:
     value: str
     interval: str
     said: Badge
+    judged: Badge | None  # beside what is claimed or documented
     centre: float
     left: float | None
     width: float | None
     bands: Sequence[Band] = ()
+    pairs: Sequence[tuple[float, float]] = ()  # of each pair of runs, and how far down it is drawn: in order, the first on top
 
 
 @dataclass(frozen=True)
@@ -200,6 +213,8 @@ class FirstScreen:
     facts: Sequence[Fact]
     forest: Forest | None = None
     why: Words = ""
+    caveats: Sequence[Fact] = ()  # the gravest first
+    waterfall: Bars | None = None  # from the slower variant's epoch to the faster one's
 
 
 @dataclass(frozen=True)
@@ -209,3 +224,4 @@ class Document:
     title: str
     first: FirstScreen
     sections: Sequence[Section] = field(default_factory=list)
+    measured: str = ""  # on which days

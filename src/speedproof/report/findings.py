@@ -1,12 +1,9 @@
 """Sentences on what was found besides speedups: noise, container, ablation, documented numbers, traces, limits."""
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from shlex import quote
+from collections.abc import Iterable
 from typing import get_args
 
-from speedproof.report.document import ShellCommand
 from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.prose import Prose
@@ -127,36 +124,3 @@ def _describe_phases(title: str, summary: Summary) -> str:
     name = max(seconds, key=lambda phase: seconds[phase])
     longest = f"{title} spends {format_value(seconds[name] / total_s, '%')} of its training time in {name}"
     return f"{longest} ({format_value(seconds[name], 's')} of {format_value(total_s, 's')} per {summary.found.unit})."
-
-
-_COMMIT = re.compile("[0-9a-f]{7,64}")  # any other text in this field cannot be checked out
-
-
-def list_commands(evidence: Evidence) -> Sequence[ShellCommand]:
-    """Return the commands that repeat the measurement, as far as results show: the code, and what was planned."""
-    results, conditions = evidence.results, evidence.comparison.conditions
-    if evidence.asked:
-        return [ShellCommand(evidence.asked.command, "Run it in the programs' folder.")]
-    runs = [run for run in results.runs if run.run.mode == "timed" and not run.control] or results.runs
-    first = runs[0].run
-    times = max(
-        (
-            len([run for run in runs if run.experiment == experiment.experiment and run.run.variant == first.variant])
-            for experiment in results.experiments
-        ),
-        default=1,
-    )
-    commit = f"git checkout {conditions.git_commit}\n" if _COMMIT.fullmatch(conditions.git_commit or "") else ""
-    variants, seed = ", ".join(results.experiments[0].variants), min(run.run.seed for run in runs)
-    epochs = f", epochs: {first.epochs}" if len({run.run.epochs for run in runs}) == 1 else ""  # else each variant's own count
-    rounds = f"rounds: {times}" if first.mode == "timed" else f"rounds: 0, {first.mode}: {times}"
-    measurement = f"measurement={{variants: [{variants}], {rounds}{epochs}, seed: {seed}}}"
-    image = " --use-singularity" if conditions.image else ""
-    chosen = f"{quote(f'case={first.case}')} {quote(measurement)}"
-    text = f"{commit}snakemake --cores {conditions.cores}{image} --configfile CONFIG --config {chosen}"
-    note = (
-        "Run it in a clone of the repository. CONFIG is the configuration that was used: it holds the source of the data, the "
-        "number of experiments, the pairs, the control and the ablation. Each run's other settings are in its run.json; the "
-        "order of the runs is in plan.json."
-    )
-    return [ShellCommand(text, note)]

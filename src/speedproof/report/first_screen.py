@@ -1,7 +1,7 @@
 """The first screen: what was found, how sure, on what, with which data, at what quality, and why."""
 
-from speedproof.report.accounts import explain, read_accounts
-from speedproof.report.document import Badge, Fact, FirstScreen, VariantName, Words
+from speedproof.report.accounts import draw_waterfall, explain, read_accounts
+from speedproof.report.document import Badge, Bars, Fact, FirstScreen, VariantName, Words
 from speedproof.report.explanation import describe_idleness
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.forest import draw_forest
@@ -17,7 +17,7 @@ from speedproof.report.ratio_phrases import (
 )
 from speedproof.report.scope import describe_attempt, warn_of_machines
 from speedproof.results.comparison import Comparison
-from speedproof.results.comparison_rows import ClaimResult
+from speedproof.results.comparison_rows import MACHINE_KINDS, ClaimResult
 from speedproof.stats.finding import RatioFinding
 from speedproof.stats.main_ratios import Answer
 from speedproof.stats.metrics import METRICS
@@ -41,7 +41,7 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
     main = answer.mains[0]
     return FirstScreen(
         badges=_list_badges(main, answer.documented),
-        sentence=[*_answer_claim(main), *describe_main(main)],
+        sentence=[*_answer_claim(main), *describe_main(main), *_qualify(main, evidence)],
         facts=[
             Fact("How sure", describe_sureness(main)),
             *documented,
@@ -49,15 +49,31 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
             machine,
             _OWN_DATA if evidence.proof else _describe_data(evidence.comparison),
             _NO_QUALITY if evidence.proof and not evidence.tells_quality else _describe_quality(main),
-            *([Fact("Work", f"{capitalize(main.work.reason)}.", warns=True)] if main.work and main.unequal else []),
-            *_list_conditions(main),
-            *([Fact("Trusted", f"Reported times: {main.trust_reported}", warns=True)] if main.trust_reported else []),
-            *_describe_digits(main),
-            *(Fact("Repeated", said, warns=True) for said in describe_attempt(evidence.asked.attempt if evidence.asked else 1)),
         ],
-        forest=draw_forest(answer),
+        forest=draw_forest(answer, evidence.results),
         why=_explain(main, evidence),
+        caveats=_list_caveats(main, evidence.asked.attempt if evidence.asked else 1),
+        waterfall=_draw_waterfall(evidence),
     )
+
+
+def _list_caveats(main: RatioFinding, attempt: int) -> list[Fact]:
+    """Return what speaks against the main ratio and its sentence does not say, the gravest first."""
+    return [
+        *([Fact("Work", f"{capitalize(main.work.reason)}.", warns=True)] if main.work and main.unequal else []),
+        *([Fact("Trusted", f"Reported times: {main.trust_reported}", warns=True)] if main.trust_reported else []),
+        *_list_conditions(main),
+        *(Fact("Repeated", said, warns=True) for said in describe_attempt(attempt)),
+        *_describe_digits(main),
+    ]
+
+
+def _draw_waterfall(evidence: Evidence) -> Bars | None:
+    """Return the steps between the epochs of the first compared variants that both have a trace."""
+    accounts = read_accounts(evidence)
+    pairs = ([variant.name for variant in one.faster_first] for one in evidence.answer.mains if one.kind == "ratio")
+    compared = next((pair for pair in pairs if all(name in accounts for name in pair)), None)
+    return draw_waterfall(accounts[compared[1]], accounts[compared[0]]) if compared else None
 
 
 def _list_badges(main: RatioFinding, documented: RatioFinding | None) -> list[Badge]:
@@ -72,6 +88,15 @@ def _badge_documented(claim: ClaimResult, mode: str = "") -> Badge:
     return badge_verdict(claim.verdict, f"documented {claim.documented}{mode}: {describe_verdict(claim)}")
 
 
+def _qualify(main: RatioFinding, evidence: Evidence) -> list[str]:
+    """Return a sentence on what a speedup of a workload leaves open: real data, and the quality."""
+    if evidence.proof or not main.is_shown:
+        return []
+    said = ["the data are synthetic"] if evidence.comparison.conditions.synthetic_data else []
+    said += ["quality was not judged"] if main.learning and main.learning.check.outcome == "not judged" else []
+    return [f" {capitalize(' and '.join(said))}."] if said else []
+
+
 def _answer_claim(main: RatioFinding) -> list[str]:
     """Return, as one sentence, the outcome of the claim about a proof's main ratio."""
     if main.claim is None:
@@ -83,10 +108,10 @@ def _answer_claim(main: RatioFinding) -> list[str]:
 
 
 def _list_conditions(main: RatioFinding) -> list[Fact]:
-    """Return the caveats of the main ratio, except those that its sentence begins with."""
+    """Return the caveats of the main ratio, except those that its sentence begins with: of programs, then of the machine."""
     besides = [one.objection for one in main.caveats if not (one.leads and main.is_open)]
-    conditions = ". ".join(describe_condition(one, main.titles) for one in besides)
-    return [Fact("But", f"{conditions}.", warns=True)] if conditions else []
+    besides.sort(key=lambda one: one.kind in MACHINE_KINDS)
+    return [Fact("But", f"{describe_condition(one, main.titles)}.", warns=True) for one in besides]
 
 
 def _describe_others(main: RatioFinding) -> list[Fact]:
@@ -104,11 +129,16 @@ def _describe_others(main: RatioFinding) -> list[Fact]:
 def _describe_machine(evidence: Evidence, answer: Answer) -> Fact:
     places = [main.place for main in answer.mains[:1]]
     hosts = "".join(f" ({place.hosts} machines)" for place in places if place.scope == "model")
-    dates = sorted({run.run.started[:10] for run in evidence.results.runs})
-    days = f", {dates[0]}{f' to {dates[-1]}' if len(dates) > 1 else ''}" if dates else ""
+    days = f", {days}" if (days := name_days(evidence)) else ""
     shared = any(run.had_company for run in evidence.results.runs)
     company = ", shared with another experiment" if shared else ""
     return Fact("Machine", f"{evidence.comparison.conditions.device_name()}{hosts}{days}{company}.", warns=shared)
+
+
+def name_days(evidence: Evidence) -> str:
+    """Return the first and the last day on which a run started."""
+    days = sorted({run.run.started[:10] for run in evidence.results.runs})
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
 
 
 def _describe_data(comparison: Comparison) -> Fact:

@@ -2,6 +2,7 @@
 
 import html
 import math
+from collections.abc import Sequence
 from functools import cache
 
 from jinja2 import Template
@@ -11,8 +12,10 @@ from speedproof.report.headlines import badge_verdict
 from speedproof.report.prose import make_environment
 from speedproof.report.ratio_phrases import badge_claimed, describe_state, name_mode
 from speedproof.report.scope import name_found_place
+from speedproof.results.folder import Results
 from speedproof.stats.finding import RatioFinding
 from speedproof.stats.main_ratios import Answer
+from speedproof.stats.pair_ratios import list_pair_ratios
 from speedproof.util.numbers import format_ratio
 from speedproof.util.text import printable
 
@@ -28,10 +31,10 @@ _ROOM = 0.06  # beside what is drawn, of the axis
 _APART = 24.0  # percent of the axis that ticks are apart: on a page it is some 140 pixels long, a text 30
 
 
-def draw_forest(answer: Answer) -> Forest | None:
+def draw_forest(answer: Answer, results: Results | None = None) -> Forest | None:
     """Return the plot of the main findings, with the first variant against itself below them; None if there is none.
 
-    A proof's claim is drawn like a documented number.
+    A proof's claim is drawn like a documented number. Each pair of runs is drawn if the `results` are given.
     """
     if not answer.mains:
         return None
@@ -39,16 +42,18 @@ def draw_forest(answer: Answer) -> Forest | None:
     claimed = any(found.claim for found in rows)
     ends = [1.0, *(end for found in rows for end in found.ends if end is not None)]
     ends += [end for found in rows for band, _ in _list_bands(found) for end in band if end is not None]
+    pairs = [list_pair_ratios(results, found) if results else [] for found in rows]
+    ends += [ratio for ratios in pairs for ratio in ratios]
     low, high = (math.log(min(max(end, _WIDEST[0]), _WIDEST[1])) for end in (min(ends), max(ends)))
     room = _ROOM * max(high - low, 0.1)
     axis = (low - room, high + room)
-    kinds = {found.kind for found in rows}
+    kinds, of_times = {found.kind for found in rows}, all(found.is_of_times for found in rows)
     if "scaling" in kinds:
         meaning = "throughput per GPU, against fewer GPUs"
     else:  # a container's rows name their ratio
-        meaning = f"{'ratio' if 'container' in kinds else 'times as fast'}, logarithmic"
+        meaning = f"{'times as fast' if 'container' not in kinds and of_times else 'ratio'}, logarithmic"
     return Forest(
-        rows=[_draw_row(found, axis) for found in rows],
+        rows=[_draw_row(found, ratios, axis) for found, ratios in zip(rows, pairs, strict=True)],
         ticks=_choose_ticks(axis),
         one=_place(1.0, axis),
         shaded="claimed" if claimed else "documented",
@@ -70,7 +75,7 @@ def _name_compared(found: RatioFinding) -> list[str]:
             return [subject, " against itself (noise floor)"]
 
 
-def _draw_row(found: RatioFinding, axis: _Axis) -> ForestRow:
+def _draw_row(found: RatioFinding, pairs: Sequence[float], axis: _Axis) -> ForestRow:
     value, interval = format_ratio(*found.ends, *found.bounds)
     left, right = (None if end is None else _place(end, axis) for end in found.ends[1:])
     what = name_found_place(found.metric_title, found.place) if found.place.experiment else found.metric_title
@@ -80,24 +85,25 @@ def _draw_row(found: RatioFinding, axis: _Axis) -> ForestRow:
         variants=_name_compared(found),
         value=value,
         interval=interval if found.has_interval else "no interval",
-        said=_choose_badge(found),
+        said=Badge("noise", "plain") if found.kind == "noise" else describe_state(found),
+        judged=_judge_stated(found),
         centre=_place(found.centre, axis),
         left=left,
         width=None if left is None or right is None else right - left,
         bands=[_make_band(ends, text, axis) for ends, text in _list_bands(found)],
+        pairs=[
+            (round(_place(ratio, axis), 1), round(100 * number / (len(pairs) + 1), 1)) for number, ratio in enumerate(pairs, 1)
+        ],
     )
 
 
-def _choose_badge(found: RatioFinding) -> Badge:
-    """Return a row's badge: the outcome of a claim or a documented number, else the state of the ratio."""
+def _judge_stated(found: RatioFinding) -> Badge | None:
+    """Return the outcome of what is claimed or documented of a ratio; None if nothing is."""
     if found.claim:
         return badge_claimed(found)
-    if found.documented:
-        verdicts = list(
-            dict.fromkeys(one.by_experiment.get(found.place.experiment or "", one.verdict) for one in found.documented)
-        )
-        return badge_verdict(verdicts[0], f"claim {' / '.join(verdicts)}")
-    return Badge("noise", "plain") if found.kind == "noise" else describe_state(found)
+    experiment = found.place.experiment or ""
+    verdicts = list(dict.fromkeys(one.by_experiment.get(experiment, one.verdict) for one in found.documented))
+    return badge_verdict(verdicts[0], f"documented: {' / '.join(verdicts)}") if verdicts else None
 
 
 def _list_bands(found: RatioFinding) -> list[tuple[_Range, str]]:
@@ -131,7 +137,7 @@ def _choose_ticks(axis: _Axis) -> list[tuple[float, str]]:
     return sorted(chosen)
 
 
-_AXIS = (390, 650)  # where the axis lies, in pixels
+_AXIS = (390, 630)  # where the axis lies, in pixels
 _MOST = {"": 38, "s": 55, "f": 110}  # characters of a line, by its kind
 
 

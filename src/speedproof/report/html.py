@@ -11,14 +11,18 @@ from jinja2 import Template
 from markdown_it import MarkdownIt
 from markupsafe import Markup as Safe
 
-from speedproof.report.document import Document, Link, Marked, Picture, VariantName
+from speedproof import __version__
+from speedproof.report.document import Document, Folded, Link, Marked, Picture, VariantName
 from speedproof.report.prose import is_of_kind, make_environment
 from speedproof.results.files import read_text, write_text
+from speedproof.util.numbers import format_count
 from speedproof.util.text import printable
 
 _LONG = 480  # characters: a longer text scrolls in its place
 _LONG_WORD = 24
 _LONG_NAME = 48  # a longer name is cut, and whole where the mouse rests on it
+# A browser breaks lines at hyphens: not in an option, nor in a date.
+_UNBROKEN = re.compile(r"\S*(?<!\w)--?\w\S*|\S*\d{4}-\d\d-\d\d\S*")
 _WEB = ("https://", "http://")
 # The colours of figures that are the page's own in light and in dark: text and axes, the ground, lines.
 _THEME = {
@@ -40,7 +44,7 @@ def render_html(page: Document, out: Path) -> None:
 
 def compose_html(page: Document) -> str:
     """Return a document as a self-contained page."""
-    return _load_template().render(page=page)
+    return _load_template().render(page=page, version=__version__)
 
 
 def load_picture(title: str, caption: str, path: Path) -> Picture:
@@ -62,6 +66,8 @@ def _theme(colour: str) -> str:
 def show(value: Any) -> Safe:
     """Return text as HTML that shows it as it is: names apart, Markdown of this package rendered, long text scrolling."""
     text = _show_one(value)
+    if isinstance(value, Folded):
+        return Safe(text)
     shown = value if isinstance(value, str) else value.text if isinstance(value, Link) else "".join(map(str, value))
     long = len(shown) > _LONG and not isinstance(value, Marked)
     return Safe(f'<span class="long" tabindex="0">{text}</span>' if long else text)
@@ -74,23 +80,33 @@ def _show_one(value: Any) -> str:
         case Marked():
             return _parser().renderInline(value)
         case VariantName():
-            shown = html.escape(printable(" ".join(value.split())))
+            name = printable(" ".join(value.split()))
+            shown = html.escape(name)
             cut = " cut" if len(value) > _LONG_NAME else ""
-            return f'<bdi class="variant{cut}" title="{shown}">{shown}</bdi>'
+            return f'<bdi class="variant{cut}" title="{shown}">{shown if cut else _show_words(name)}</bdi>'
         case Link():
             text = _show_one(value.text)
             to_web = value.target.startswith(_WEB)
             return f'<a href="{html.escape(value.target)}" rel="noreferrer">{text}</a>' if to_web else text
+        case Folded():
+            lines = "".join(f"<li>{_show_one(line)}</li>" for line in value.lines)
+            return f"<details><summary>{_show_one(value.summary)}</summary><ul>{lines}</ul></details>" if lines else ""
         case str():  # only a word that is longer than any column may be broken inside
-            return "".join(map(_show_word, re.split(r"(\s+)", printable(value, keep="\n"))))
+            return _show_words(printable(value, keep="\n"))
         case Sequence():
             return "".join(map(_show_one, value))
         case _:
             return html.escape(printable(str(value)))
 
 
+def _show_words(text: str) -> str:
+    return "".join(map(_show_word, re.split(r"(\s+)", text)))
+
+
 def _show_word(word: str) -> str:
-    return f'<span class="word">{html.escape(word)}</span>' if len(word) > _LONG_WORD else html.escape(word)
+    if len(word) > _LONG_WORD:
+        return f'<span class="word">{html.escape(word)}</span>'
+    return f'<span class="unbroken">{html.escape(word)}</span>' if _UNBROKEN.fullmatch(word) else html.escape(word)
 
 
 @cache
@@ -102,6 +118,6 @@ def _parser() -> MarkdownIt:
 @cache
 def _load_template() -> Template:
     environment = make_environment(autoescape=True)
-    environment.filters.update(show=show)
+    environment.filters.update(show=show, count=format_count)
     environment.tests.update(of_kind=is_of_kind)
     return environment.get_template("report.html.j2")

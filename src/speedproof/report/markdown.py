@@ -14,7 +14,7 @@ from jinja2 import Template
 from markupsafe import Markup
 
 from speedproof.report.compose import compose_document
-from speedproof.report.document import Document, Link, Marked
+from speedproof.report.document import Document, Folded, Link, Marked
 from speedproof.report.figures.figure_data import Evidence, read_evidence
 from speedproof.report.forest import draw_forest_picture
 from speedproof.report.prose import is_of_kind, make_environment
@@ -71,6 +71,8 @@ def escape_markdown(value: Any) -> Markup:
             return Markup(value)
         case Link():
             return Markup(f"[{escape_markdown(value.text)}]({escape_link(value.target)})")
+        case Folded():
+            return escape_markdown(value.instead)
         case str():
             return _escape_marks(" ".join(value.split()))
         case Sequence():  # of parts, whose spaces at their ends stay

@@ -11,7 +11,7 @@ from speedproof.stats.finding import FoundKind, Learning, RatioFinding, State, W
 from speedproof.stats.metrics import METRICS
 from speedproof.stats.proof_claim import Proof
 from speedproof.stats.sequential import MOST_PAIRS
-from speedproof.util.numbers import format_count, format_digit, format_ratio, format_value
+from speedproof.util.numbers import Unit, format_count, format_digit, format_ratio, format_value
 from speedproof.util.text import capitalize
 
 # What precedes a number without a verdict.
@@ -43,13 +43,24 @@ _OTHER_BADGES: dict[tuple[str, State], tuple[str, Tone]] = {
     ("container", State.FASTER): ("cost shown", "open"),
     ("container", State.SLOWER): ("gain shown", "good"),
 }
+# Of metrics other than times: the words for a variant that needs less, and for one that needs more.
+_AMOUNTS: dict[Unit, tuple[str, str]] = {
+    "MiB": ("less memory", "more memory"),
+    "J": ("less energy", "more energy"),
+    "epochs": ("fewer epochs", "more epochs"),
+}
 _CLAIM_WORDS: dict[Proof, str] = {"claim holds": "holds", "claim fails": "fails"}  # after the claim
 _CLAIM_TONES: dict[Proof, Tone] = {"claim holds": "good", "claim fails": "bad", "worse quality": "bad"}
 
 
 def describe_state(found: RatioFinding) -> Badge:
-    """Return the state of a ratio in a word or two."""
-    return badge_state(found.state, found.kind, found.unequal)
+    """Return the state of a ratio in a word or two; only of times is a variant faster."""
+    badge = badge_state(found.state, found.kind, found.unequal)
+    if found.is_of_times or not found.is_shown:
+        return badge
+    less, more = _AMOUNTS.get(METRICS[found.metric].unit, ("less", "more"))
+    has_less = (found.state == State.FASTER) == (found.better == "lower")
+    return Badge(less if has_less else more, badge.tone)
 
 
 def badge_state(state: State, kind: FoundKind, unequal: bool = False) -> Badge:
@@ -231,7 +242,7 @@ def describe_whole(whole: WholeProcess | None) -> list[str]:
     if whole is None:
         return []
     value, interval = format_ratio(*whole.ends)
-    return [f"{value}{'' if whole.ends[1] is None else f' ({interval})'} by the {whole.title}"]
+    return [f"{value}{'' if whole.ends[1] is None else f' ({interval})'} for the {whole.title}"]
 
 
 def describe_evidence(found: RatioFinding, where: str = "") -> str:
@@ -295,13 +306,18 @@ def _describe_here(found: RatioFinding) -> str:
 def _describe_doing(found: RatioFinding) -> str:
     if found.target is not None:
         return f"reaches a {found.rule.title} of {found.rule.format(found.target)}"
-    does = METRICS[found.metric].verb or f"is, by the {found.metric_title},"
+    does = METRICS[found.metric].verb or f"is, measured by {_name_measure(found)},"
     return does if found.mode == "timed" else f"{does}, under the profiler,"
 
 
 def _name_metric(found: RatioFinding) -> str:
     target = "" if found.target is None else f" ({found.target:g})"
-    return f", by the {found.metric_title}{target}{name_mode(found)}"
+    verb = "" if found.is_open or found.is_undecided else "measured "  # else it is the clause's own verb
+    return f", {verb}by {_name_measure(found)}{target}{name_mode(found)}"
+
+
+def _name_measure(found: RatioFinding) -> str:
+    return METRICS[found.metric].measure or found.metric_title
 
 
 def _describe_observed(found: RatioFinding) -> list[str]:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from speedproof.report.document import Element, Link, Marked, Row, Table, Text, Words, make_table, write_row
+from speedproof.report.document import Cell, Element, Folded, Link, Marked, Row, Table, Text, Words, make_table, write_row
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.findings import describe_ablation, describe_verdicts
 from speedproof.report.headlines import describe_statement, describe_verdict
@@ -23,7 +23,7 @@ _CLOCKS = (TIME_TO_QUALITY, PROCESS_TO_QUALITY)
 
 
 def compose_claims(found: Findings) -> list[Element]:
-    """Compose the outcomes of documented numbers, with a letter for each condition that differs."""
+    """Compose the outcomes of documented numbers with the conditions that differ; Markdown has a letter for each of these."""
     if not found.claims:
         return []
     claims = [claim for claim in found.claims if claim.verdict != "not measured"]
@@ -38,8 +38,8 @@ def compose_claims(found: Findings) -> list[Element]:
             ["Claim", "Outcome", "Measured", "Documented", "Spread", "Hardware", "Conditions", "From"],
             [_describe_claim(claim, letters) for claim in claims],
         ),
-        Text(["What differs from the documented measurement:"]),
-        Text([[Marked(f"**{letter}**"), ": ", condition] for condition, letter in letters.items()], bullets=True),
+        Text(["What differs from the documented measurement:"], on_page=False),
+        Text([[Marked(f"**{letter}**"), ": ", one] for one, letter in letters.items()], bullets=True, on_page=False),
         Text([Marked(RESULT_PROSE["outcomes"]())]),
     ]
 
@@ -130,8 +130,8 @@ def compose_phases(evidence: Evidence, recorders: Sequence[str]) -> list[Element
 def compose_roofline(found: Findings) -> list[Element]:
     """Compose each variant's distance to the measured limit of the GPU."""
     header = [
-        *("Variant", "Arithmetic per epoch", "Least traffic", "At the measured rate of products", "Of copies"),
-        *("Training epoch", "Share of the bound"),
+        *("Variant", "Arithmetic per epoch", "Least traffic", "Time at the measured matmul rate"),
+        *("Time at the measured copy rate", "Training epoch", "Share of the bound"),
     ]
     rows = []
     for point in found.roofline:
@@ -254,7 +254,7 @@ def _join_ratio(found: RatioFinding) -> str:
     return f"{value} ({interval})"
 
 
-def _describe_claim(claim: ClaimResult, letters: dict[str, str]) -> list[Words]:
+def _describe_claim(claim: ClaimResult, letters: dict[str, str]) -> list[Cell]:
     return [
         Link(claim.text, claim.url),
         Marked(f"**{describe_verdict(claim)}**"),
@@ -262,7 +262,11 @@ def _describe_claim(claim: ClaimResult, letters: dict[str, str]) -> list[Words]:
         describe_statement(claim),
         format_range(claim.low, claim.high, claim.unit),
         claim.hardware,
-        " ".join(letter for condition, letter in letters.items() if condition in claim.conditions),
+        Folded(
+            f"{len(claim.conditions)} differ{'s' * (len(claim.conditions) == 1)}",
+            claim.conditions,
+            " ".join(letter for condition, letter in letters.items() if condition in claim.conditions),
+        ),
         f"{claim.reason}; {describe_needed(claim.needed, claim.scope)}" if claim.needed else claim.reason,
     ]
 

@@ -1,21 +1,29 @@
 """Sections of a report on what ran on what, and how its numbers are made."""
 
+import re
 from collections.abc import Sequence
-from itertools import compress
 
 from speedproof.profilers.formats import find_profiler
-from speedproof.report.document import Element, Row, Table, Text, make_table, write_row
+from speedproof.report.document import Element, Row, Table, Text, make_table
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.findings import describe_images
 from speedproof.report.report_tables import RESULT_PROSE
 from speedproof.results.diagnosis import Finding, read_diagnosis
 from speedproof.results.experiment import OLD_DESIGN
-from speedproof.results.folder import MeasuredRun, Results
+from speedproof.results.folder import Results
 from speedproof.results.run_record import Run
+from speedproof.stats.clocks import read_clocks
+from speedproof.stats.metrics import METRICS, PROCESS, TRAINING_EPOCH, measure_run
 from speedproof.util.numbers import NO_NUMBER, format_count, format_value
-from speedproof.util.text import write_setting
+from speedproof.util.text import capitalize, write_setting
 
+_BACKTICKS = re.compile("`([^`]*)`")  # around commands, in texts that no report reads as markup
 _NO_TECHNIQUES = {"title", "epochs", "validate_every"}
+_OBSERVED, _OTHERS = "Epoch by our clock", "Other programs"
+_NOTES = {
+    _OBSERVED: "Epochs as reported and by our clock: means with their validation, without the first epoch if there are others.",
+    _OTHERS: "Other programs: their share of the cores during the run.",
+}
 _OF_CUDA, _OF_A_GPU = {"CUDA"}, {"CUDA", "GPU", "GPU counters", "GPU clocks"}  # subjects of findings
 
 
@@ -53,32 +61,56 @@ def _list_techniques(results: Results) -> list[Row]:
 
 
 def compose_runs(evidence: Evidence) -> list[Element]:
-    """Compose the table of runs, and the warnings about them. For a proof, values that no command reports have no column."""
-    runs = evidence.results.runs
-    header = [
-        "Experiment",
-        "Run",
-        "Profiler",
-        "Seed",
-        "Epochs",
-        "Process",
-        f"Best {evidence.comparison.quality.title}",
-        "Ended",
-    ]
-    rows = [_list_run(run) for run in runs]
-    if evidence.proof:
-        profiled = any(run.run.profiler != "none" for run in runs)
-        counted = any(run.run.epochs or len(run.epochs) for run in runs)
-        reported = [True, True, profiled, True, counted, True, evidence.tells_quality, True]
-        header, *rows = (list(compress(row, reported)) for row in (header, *rows))
+    """Compose the table of runs, and the warnings about them; a column without values is left out."""
+    columns = _list_columns(evidence)
+    rows = list(zip(*columns.values(), strict=True))
+    notes = [note for name, note in _NOTES.items() if name in columns]
     warnings = evidence.comparison.warnings
-    return [Table(header, rows), *([Text(["Warnings:"]), Text(warnings, bullets=True)] if warnings else [])]
+    return [Table(list(columns), rows, notes), *([Text(["Warnings:"]), Text(warnings, bullets=True)] if warnings else [])]
 
 
-def _list_run(run: MeasuredRun) -> Row:
-    own, epochs = run.run, f"{len(run.epochs)} of {run.run.epochs}"
-    best = run.quality.format(own.best_quality)
-    return write_row(run.experiment, run.name, own.profiler, own.seed, epochs, own.process_s, best, _describe_end(own))
+def _list_columns(evidence: Evidence) -> dict[str, Row]:
+    """Return the columns of the table of runs by their headings."""
+    runs, proof = evidence.results.runs, evidence.proof
+    columns: dict[str, Row] = {
+        "Experiment": [run.experiment for run in runs],
+        "Run": [run.name for run in runs],
+        "Profiler": [run.run.profiler for run in runs],
+        "Seed": [str(run.run.seed) for run in runs],
+        "Epochs": [f"{len(run.epochs)} of {run.run.epochs}" for run in runs],
+        **_list_measured(evidence),
+        "Process": [format_value(run.run.process_s, "s") for run in runs],
+        f"Best {evidence.comparison.quality.title}": [run.quality.format(run.run.best_quality) for run in runs],
+        "Ended": [_describe_end(run.run) for run in runs],
+    }
+    lacking = {
+        "Profiler": proof and all(run.run.profiler == "none" for run in runs),
+        "Epochs": proof and not any(run.run.epochs or len(run.epochs) for run in runs),
+        f"Best {evidence.comparison.quality.title}": proof and not evidence.tells_quality,
+    }
+    return {name: cells for name, cells in columns.items() if not lacking.get(name)}
+
+
+def _list_measured(evidence: Evidence) -> dict[str, Row]:
+    """Return what was measured of each run: the headline's metric, an epoch by both clocks, and the load of the machine."""
+    runs = evidence.results.runs
+    main = next((one for one in evidence.answer.mains if one.metric in METRICS), None)
+    metric, target = (main.metric, main.target) if main else (TRAINING_EPOCH, None)
+    clocks = [read_clocks(run) for run in runs]
+    loads = [run.observed.machine.others_share if run.observed.machine else None for run in runs]
+    columns: dict[str, list[str]] = {
+        evidence.comparison.title_of(metric): [
+            format_value(measure_run(run, metric, target), METRICS[metric].unit) for run in runs
+        ],
+        "Epoch as reported": [format_value(one.reported_s if one else None, "s") for one in clocks],
+        _OBSERVED: [format_value(one.observed_s if one else None, "s") for one in clocks],
+        _OTHERS: [format_value(share, "%") for share in loads],
+    }
+    if metric == PROCESS:
+        del columns[evidence.comparison.title_of(metric)]
+    if set(columns[_OBSERVED]) == {NO_NUMBER}:
+        del columns["Epoch as reported"]
+    return {capitalize(name): cells for name, cells in columns.items() if set(cells) != {NO_NUMBER}}
 
 
 def _describe_end(run: Run) -> str:
@@ -117,7 +149,7 @@ def compose_unmeasured(evidence: Evidence) -> list[Element]:
 
 
 def _list_findings(findings: Sequence[Finding]) -> list[Row]:
-    return [[finding.subject, finding.found, finding.cure or ""] for finding in findings]
+    return [[one.subject, *(_BACKTICKS.sub(r"“\1”", text) for text in (one.found, one.cure or ""))] for one in findings]
 
 
 def _list_absent_pictures(evidence: Evidence) -> list[str]:
@@ -136,7 +168,7 @@ def compose_numbers(evidence: Evidence) -> list[Element]:
     ]
     old_order = any(experiment.design == OLD_DESIGN for experiment in evidence.results.experiments)
     note = RESULT_PROSE["intervals"](bool(comparison.stopped), old_order, evidence.findings.joint_intervals)
-    return [Table(["Metric", "How it is made", "Of each run's"], rules, [note])]
+    return [Table(["Metric", "How it is computed", "From each run's"], rules, [note])]
 
 
 def name_profilers(evidence: Evidence) -> list[str]:

@@ -47,7 +47,7 @@ class Diagnosis(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     findings: list[Finding]
     seal: str | None = None  # see records.files.write_sealed
 

@@ -192,6 +192,43 @@ def _summary_of_2(summary: OlderValues) -> OlderValues:
     return _rename(summary, {"bubbles": "idle_gaps"}) | {"schema_version": 3}
 
 
+# Texts that files hold, and what is written there now.
+_CAUSES = {"beside a loader's thread": "while a loader thread is active"}
+_DOCTOR_WORDS = {
+    "not on PATH, and this is no job of it": "Slurm is not on PATH, and this is not a Slurm job",
+    "on a cluster, run `snakemake --profile slurm` from a login node; elsewhere none is needed": (
+        "on a cluster, run `snakemake --profile slurm` from a login node; elsewhere Slurm is not needed"
+    ),
+    "`module load apptainer` where the cluster has it; without it, leave --use-singularity out": (
+        "run `module load apptainer` if the cluster has it, else leave --use-singularity out"
+    ),
+    "ratios are formed within a block, which evens this out; for times, lock them: `nvidia-smi --lock-gpu-clocks`": (
+        "ratios within an experiment even this out; to quote times, lock the clocks with `nvidia-smi --lock-gpu-clocks`"
+    ),
+}
+
+
+def _replace_texts(value: Any, texts: dict[str, str]) -> Any:
+    """Replace whole texts at any depth."""
+    if isinstance(value, dict):
+        return {key: _replace_texts(inner, texts) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_replace_texts(inner, texts) for inner in value]
+    return texts.get(value, value) if isinstance(value, str) else value
+
+
+def _summary_of_3(summary: OlderValues) -> OlderValues:
+    return {**_replace_texts(summary, _CAUSES), "schema_version": 4}
+
+
+def _difference_of_1(difference: OlderValues) -> OlderValues:
+    return {**_replace_texts(difference, _CAUSES), "schema_version": 2}
+
+
+def _diagnosis_of_1(diagnosis: OlderValues) -> OlderValues:
+    return {**_replace_texts(diagnosis, _DOCTOR_WORDS), "schema_version": 2}
+
+
 def convert_older_config(config: OlderValues) -> OlderValues:
     """Return what the `config.json` of a results folder holds, in today's keys."""
     return {
@@ -211,6 +248,9 @@ _CONVERTERS: dict[tuple[str, int], Callable[[OlderValues], OlderValues]] = {
     ("Comparison", 4): _comparison_of_4,
     ("Comparison", 5): _comparison_of_5,
     ("Summary", 2): _summary_of_2,
+    ("Summary", 3): _summary_of_3,
+    ("Difference", 1): _difference_of_1,
+    ("Diagnosis", 1): _diagnosis_of_1,
     ("Verdict", 1): _verdict_of_2,
     ("Verdict", 2): _verdict_of_2,
     ("Verdict", 3): _verdict_of_3,

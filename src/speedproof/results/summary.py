@@ -289,7 +289,7 @@ FOUND_EPOCHS = Found(unit="epoch", by="ranges", name="epoch", coverage=1.0, left
 class Summary(_Row):
     """Where the time of one trace went."""
 
-    schema_version: Literal[3] = Field(3, description="Version of this format")
+    schema_version: Literal[4] = Field(4, description="Version of this format")
     profiler: ProfilerName = Field(description="nsys; kineto (torch.profiler)")
     profiler_version: str = Field(description="Its version")
     has_gpu: bool = Field(description="Whether the process used a GPU, and enough was recorded")

@@ -44,7 +44,7 @@ class KernelTerm(_Row):
 class Difference(_Row):
     """total_s = sum of the terms' seconds_per_epoch + residual_s."""
 
-    schema_version: Literal[1] = Field(1, description="Version of this format")
+    schema_version: Literal[2] = Field(2, description="Version of this format")
     unit: IterationUnit = Field("epoch", description="Word for what is compared")
     notes: list[str] = Field([], description="What to know before trusting the numbers")
     a: str = Field(description="The first trace")

@@ -26,9 +26,10 @@ _YEAR_NS = 365 * 24 * 3600 * 10**9
 _LONGEST_NS = _YEAR_NS  # of a whole trace
 _LONGEST_SUM_NS = 100 * _YEAR_NS  # of all events of a table; sums are of 64 bits, which hold 292 years
 
-# What a file of so many bytes may say that it holds: no trace comes near, but a few bytes may unpack to terabytes.
-_ROWS_PER_BYTE, _SPARE_ROWS = 100, 1_000_000
-_BYTES_PER_BYTE, _SPARE_BYTES = 1000, 64 << 20
+# What a file of so many bytes may say that it holds: a few bytes may unpack to terabytes. Real traces have half a row, and
+# unpack to three bytes, for each byte.
+_ROWS_PER_BYTE, _SPARE_ROWS = 4, 1_000_000
+_BYTES_PER_BYTE, _SPARE_BYTES = 50, 64 << 20
 
 # Ranges of the framework's own, as `torch.autograd.profiler.emit_nvtx` names them.
 _OPERATOR = r"^(aten|autograd|torch|prims|c10d?)::|, (seq|op_id|sizes) = |^\w+Backward\d*$|^detach_?$"
@@ -236,10 +237,8 @@ def _find_table(path: Path) -> tuple[Path | pa.BufferReader, int]:
 
 def _find_misfit(file: pq.ParquetFile, schema: pa.Schema, size: int) -> str | None:
     """Return what is wrong with a Parquet file's own description, before anything is unpacked."""
-    rows = file.metadata.num_rows
-    unpacked = sum(file.metadata.row_group(number).total_byte_size for number in range(file.metadata.num_row_groups))
-    if rows > _SPARE_ROWS + _ROWS_PER_BYTE * size or unpacked > _SPARE_BYTES + _BYTES_PER_BYTE * size:
-        return f"says that its {size} bytes hold {rows} rows of {unpacked} bytes, which no trace does"
+    if excess := describe_excess(file.metadata, size):
+        return excess
     found = file.schema_arrow
     for field in schema:
         if found.names.count(field.name) != 1:
@@ -247,6 +246,14 @@ def _find_misfit(file: pq.ParquetFile, schema: pa.Schema, size: int) -> str | No
         kind = found.field(field.name).type
         if not kind.equals(field.type) and not (field.type.equals(_NAME) and pa.types.is_string(kind)):
             return f"column {field.name} is of type {kind}, not {field.type}"
+    return None
+
+
+def describe_excess(about: pq.FileMetaData, size: int) -> str | None:
+    """Return by what a Parquet file of so many bytes would take far more memory than that; None if it would not."""
+    unpacked = sum(about.row_group(number).total_byte_size for number in range(about.num_row_groups))
+    if about.num_rows > _SPARE_ROWS + _ROWS_PER_BYTE * size or unpacked > _SPARE_BYTES + _BYTES_PER_BYTE * size:
+        return f"says that its {size} bytes hold {about.num_rows} rows of {unpacked} bytes, which no trace does"
     return None
 
 

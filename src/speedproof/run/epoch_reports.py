@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from speedproof.config.reading import Reading, ReadingSource
@@ -65,6 +65,16 @@ class Marks:
     times: list[PrintedTime] = field(default_factory=list)  # of the epochs, if the program printed them
     rates: bool = False  # whether these are one over printed rates
     unseen: Arrivals = "together"  # why our own clock does not see the epochs end, if it does not
+
+
+def cut_epochs(marks: Marks, most: int | None = None, until_s: float | None = None) -> Marks:
+    """Return at most the first so many epochs of those that were seen to end until a moment, with their qualities."""
+    ended = [until_s is None or epoch.end_seen_s is None or epoch.end_seen_s <= until_s for epoch in marks.epochs]
+    count = min(sum(ended), len(ended) if most is None else most)
+    if count == len(ended):
+        return marks
+    qualities = [one for one in marks.qualities if one[0] <= count]
+    return replace(marks, epochs=marks.epochs[:count], times=marks.times[:count], qualities=qualities)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ class MarkArrivals:
 
     moments_s: list[float] = field(default_factory=list)
     replaced: bool = False  # whether the program put a file of its own in the pipe's place
+    chunks: list[bytes] = field(default_factory=list)  # the marks, as they came
 
 
 @contextmanager
@@ -44,8 +45,7 @@ def timing_marks(path: Path) -> Iterator[MarkArrivals]:
     with suppress(OSError):
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _ROOM)
     ended, end = os.pipe()
-    chunks: list[bytes] = []
-    reader = threading.Thread(target=_read_all, args=(pipe, ended, found.moments_s, chunks), daemon=True)
+    reader = threading.Thread(target=_read_all, args=(pipe, ended, found), daemon=True)
     reader.start()
     try:
         yield found
@@ -53,11 +53,11 @@ def timing_marks(path: Path) -> Iterator[MarkArrivals]:
         os.close(end)
         reader.join()
         os.close(ended)
-        _take_place(path, pipe, b"".join(chunks), found)
+        _take_place(path, pipe, found)
         os.close(pipe)
 
 
-def _read_all(pipe: int, ended: int, moments_s: list[float], chunks: list[bytes]) -> None:
+def _read_all(pipe: int, ended: int, found: MarkArrivals) -> None:
     """Read until `ended` closes and nothing is left; note when each line's end came."""
     watched, going = poll(), True
     watched.register(pipe, POLLIN)
@@ -69,16 +69,16 @@ def _read_all(pipe: int, ended: int, moments_s: list[float], chunks: list[bytes]
                 read = os.read(pipe, _BLOCK)
             except BlockingIOError:
                 break
-            moments_s += [time.monotonic()] * read.count(b"\n")
-            chunks.append(read)
+            found.moments_s += [time.monotonic()] * read.count(b"\n")
+            found.chunks.append(read)
 
 
-def _take_place(path: Path, pipe: int, text: bytes, found: MarkArrivals) -> None:
+def _take_place(path: Path, pipe: int, found: MarkArrivals) -> None:
     """Put the marks in the pipe's place, unless the program did so with a file of its own."""
     with suppress(FileNotFoundError):
         found.replaced = not os.path.samestat(path.lstat(), os.fstat(pipe))
     if found.replaced:
         return
     path.unlink(missing_ok=True)
-    if text:
-        write_text(path, text.decode("utf-8", "replace"))
+    if found.chunks:
+        write_text(path, b"".join(found.chunks).decode("utf-8", "replace"))

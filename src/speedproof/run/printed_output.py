@@ -13,9 +13,10 @@ import termios
 import threading
 import time
 import tty
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -30,7 +31,7 @@ _LEAST_LIMIT_S, _LIMIT_S_PER_BYTE = 30.0, 1e-6
 
 
 # What a terminal would have taken for commands: colours, cursor movements.
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
+_ESCAPES = re.compile(r"\x08+|\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
 _ENDS = re.compile(rb"\r\n|\n|\r")
 LONGEST_LINE = 65536  # bytes
 _LINE_MEMORY, _MOST_MEMORY = 200, 2**28  # bytes: what a line takes beside its text, and all lines together
@@ -43,6 +44,7 @@ class Line:
     text: str
     at_s: float
     read: int
+    row: int | None = None  # on the terminal, the same for all that is drawn over it; None: a row of its own
 
 
 class LineClock:
@@ -56,42 +58,63 @@ class LineClock:
         self.cut = 0  # lines that were too long
         self._searches = [re.compile(pattern).search for pattern in patterns]
         self._rest, self._reads, self._memory, self._cutting = b"", 0, 0, False
+        self._row, self._redrawn = 0, False  # of the terminal, and whether something is drawn over it
+        self._rest_came = Line("", 0.0, 0)  # when the last part of a line came that has not ended yet
 
     def take(self, output: bytes, at_s: float) -> None:
         """Take what one read brought; a line also ends where a progress bar restarts it."""
         self._reads += 1
         first, *others = _ENDS.split(output)
-        self._extend(first)
+        self._extend(first, at_s)
         if not others:
             return
         *whole, rest = others
-        self._keep([self._rest, *whole] if self._rest else whole, at_s)
+        if self._redrawn or b"\r" in output:
+            self._take_redrawn([self._rest, *whole], _ENDS.findall(output), at_s, came_before=not first)
+        else:
+            self._keep([self._rest, *whole], Line("", at_s, self._reads))
         self._rest, self._cutting = b"", False
-        self._extend(rest)
+        self._extend(rest, at_s)
+
+    def _take_redrawn(self, texts: list[bytes], ends: list[bytes], at_s: float, came_before: bool) -> None:
+        """Keep lines of which some are drawn over others; the first may have come in an earlier read than its end.
+
+        A bar that begins with the end of its last state has shown that since it came.
+        """
+        line = self._rest_came if came_before else Line("", at_s, self._reads)
+        for text, end in zip(texts, ends, strict=True):
+            shared, self._redrawn = self._redrawn or end == b"\r", end == b"\r"
+            self._keep([text], replace(line, row=self._row if shared else None))
+            self._row += not self._redrawn
+            line = Line("", at_s, self._reads)
 
     def close(self, at_s: float) -> list[Line]:
         """Return all lines that were kept, the last one too if nothing ended it."""
         if self._rest:
-            self._keep([self._rest], at_s)
+            line = replace(self._rest_came, row=self._row) if self._redrawn else Line("", at_s, self._reads)
+            self._keep([self._rest], line)
             self._rest = b""
         return self.lines
 
-    def _extend(self, part: bytes) -> None:
+    def _extend(self, part: bytes, at_s: float) -> None:
         """Add to the line that has not ended yet."""
+        if not part:
+            return
+        self._rest_came = Line("", at_s, self._reads)
         if not self._cutting:
             self._rest += part
         if len(self._rest) > LONGEST_LINE:
             self._rest, self._cutting = self._rest[:LONGEST_LINE], True
             self.cut += 1
 
-    def _keep(self, whole: list[bytes], at_s: float) -> None:
-        """Keep what is wanted of the lines that ended at one moment."""
+    def _keep(self, whole: list[bytes], came: Line) -> None:
+        """Keep what is wanted of lines that `came` at one moment."""
         joined = b"\n".join(whole).decode("utf-8", "replace")
         texts = joined.split("\n")
-        if "\x1b" in joined:
+        if "\x1b" in joined or "\b" in joined:
             texts = [_ESCAPES.sub("", text) for text in texts]
         for text in self._select(texts):
-            self.lines.append(Line(text, at_s, self._reads))
+            self.lines.append(Line(text, came.at_s, came.read, came.row))
             self._memory += len(text) + _LINE_MEMORY
         if self._memory > _MOST_MEMORY:
             raise RecordError(
@@ -117,14 +140,20 @@ class FoundLines:
 
 
 class PrintedOutput:
-    """Keeps what a program prints in a file without a name; memory holds a buffer of it."""
+    """Keeps what a program prints in a file without a name; memory holds a buffer of it.
 
-    def __init__(self, folder: Path) -> None:
+    If it is `live`, what came can also be taken while the program runs.
+    """
+
+    def __init__(self, folder: Path, live: bool = False) -> None:
         self._file = tempfile.TemporaryFile(dir=folder, buffering=_BUFFER)  # noqa: SIM115 (closed when it is read)
         self._size, self._lost = 0, ""
+        self._fresh: deque[tuple[float, bytes]] | None = deque() if live else None
 
     def keep(self, output: bytes, at_s: float) -> None:
         """Take what one read brought."""
+        if self._fresh is not None:
+            self._fresh.append((at_s, output))
         if self._lost:
             return
         try:
@@ -133,13 +162,18 @@ class PrintedOutput:
         except OSError as error:
             self._lost = error.strerror or "it cannot be written"
 
-    def search(self, reading: Reading, ended_s: float) -> FoundLines:
-        """Return the lines that a pattern of `reading` matches, once; the last line ended with the program.
+    def take_fresh(self) -> Iterator[tuple[float, bytes]]:
+        """Yield what came since the last call, and when."""
+        while self._fresh:
+            yield self._fresh.popleft()
+
+    def search(self, reading: Reading, ended_s: float, more: Sequence[str] = ()) -> FoundLines:
+        """Return the lines that a pattern of `reading`, or one `more`, matches, once; the last line ended with the program.
 
         Raises:
             RecordError: the disk was full, or a pattern takes too long or matches too much.
         """
-        clock = LineClock(reading.patterns)
+        clock = LineClock([*reading.patterns, *more])
         with self._file, limiting_search(_LEAST_LIMIT_S + self._size * _LIMIT_S_PER_BYTE):
             for at_s, output in self._frames():
                 clock.take(output, at_s)
@@ -198,17 +232,17 @@ class Relay:
 
 
 @contextmanager
-def relaying(output: int, terminal: bool, folder: Path) -> Iterator[Relay]:
+def relaying(output: int, terminal: bool, folder: Path, live: bool = False) -> Iterator[Relay]:
     """Yield what a program writes to; all that it writes is passed on to the file `output`.
 
-    If a `terminal` is wanted, its lines are also kept, on the disk of `folder`.
+    If a `terminal` is wanted, its lines are also kept, on the disk of `folder`, and if they are read `live`, in memory.
     """
     ours, theirs = os.openpty() if terminal else os.pipe()
     if terminal:
         tty.setraw(theirs)  # what is printed comes as it is
         columns, lines = _find_size()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-    relay = Relay(theirs, PrintedOutput(folder) if terminal else None)
+    relay = Relay(theirs, PrintedOutput(folder, live) if terminal else None)
     reader = threading.Thread(target=_read_all, args=(ours, output, relay.printed), daemon=True)
     reader.start()
     try:

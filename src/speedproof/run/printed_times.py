@@ -84,7 +84,7 @@ def read_rate(text: str, after: str = "") -> PrintedTime | None:
     text = text.strip()
     number = _NUMBER.match(text)
     if number and (unit := _UNIT.match(text[number.end() :] + after)) and not _RATE.match(text[number.end() :] + after):
-        raise RecordError(f"rate: {number[0]} {unit['unit']} is a time; read it with --epoch-s, or correct the pattern")
+        raise RecordError(f"--rate: {number[0]} {unit['unit']} is a time; read it with --epoch-s, or correct the pattern")
     if number is None or text[number.end() :].rstrip(_PUNCTUATION) or not 0 < float(number[0]) < math.inf:
         return None
     rate = float(number[0])
@@ -125,7 +125,7 @@ def subtract_times(times: Sequence[PrintedTime]) -> list[PrintedTime]:
     for number, one in enumerate(times):
         if one.seconds <= before_s and not (number == 0 and one.seconds == 0):
             raise RecordError(
-                f"epoch_s: {one.seconds:g} s follows {before_s:g} s, and times since the start only grow; print more digits, "
+                f"--epoch-s: {one.seconds:g} s follows {before_s:g} s, and times since the start only grow; print more digits, "
                 "or leave cumulative out"
             )
         length_s = one.seconds - before_s
@@ -134,7 +134,7 @@ def subtract_times(times: Sequence[PrintedTime]) -> list[PrintedTime]:
             epochs.append(replace(one, number=number_in_unit, seconds=length_s, resolution_s=2 * one.resolution_s))
         before_s = one.seconds
     if not epochs:
-        raise RecordError("epoch_s: the only time since the start is 0 s; print one for each epoch")
+        raise RecordError("--epoch-s: the only time since the start is 0 s; print one for each epoch")
     return epochs
 
 
@@ -152,9 +152,9 @@ def find_resolution(times: Sequence[PrintedTime]) -> float | None:
 def _check_single(number: str, rest: str, end: int, unit: TimeUnit | None, rate: re.Match[str] | None) -> None:
     """Check that a number is a whole time: not a rate, nor a part of `1 min 20 s`, whose other part would be lost."""
     if rate and unit is None:
-        raise RecordError(f"epoch_s: {number}{rate[0]} is a rate, not a time; read it as one (--rate), or print seconds")
+        raise RecordError(f"--epoch-s: {number}{rate[0]} is a rate, not a time; read it as one (--rate), or print seconds")
     if (unit in ("min", "h") and _SECOND_PART.match(rest, end)) or (unit is None and _DAYS.match(rest)):
-        raise RecordError(f"epoch_s: {f'{number}{rest}'.strip()!r:.40} is a time with several units; print seconds")
+        raise RecordError(f"--epoch-s: {f'{number}{rest}'.strip()!r:.40} is a time with several units; print seconds")
 
 
 def _half_unit(number: re.Match[str]) -> float:

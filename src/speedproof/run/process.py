@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from speedproof.results.run_record import LOG_FILE, Run, read_run
 from speedproof.results.trace_results import find_first_failure, find_silent_ranks, rank_folder
+from speedproof.run.failure_reason import find_failure
 from speedproof.util.child_processes import StoppedError, ending_with_workflow, raising_when_stopped, run_child
 from speedproof.util.environment import LAUNCHED_VARIABLE, describe_umask, python_environment
 from speedproof.util.errors import RecordError, TrainingError
@@ -102,8 +103,7 @@ def _explain_end(folder: Path, status: int) -> str:
 
 
 def last_words(log_file: Path) -> str:
-    lines = [line for line in read_end(log_file).splitlines() if line.strip()]
-    return lines[-1].strip()[:300] if lines else ""
+    return find_failure(read_end(log_file))
 
 
 def read_end(log_file: Path) -> str:

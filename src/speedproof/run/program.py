@@ -40,7 +40,7 @@ from speedproof.run.printed_output import LONGEST_LINE
 from speedproof.run.printed_times import find_resolution
 from speedproof.run.quality_command import Judge, MeasuredQuality, find_judge, measure_quality
 from speedproof.run.read_progress import SOURCES, read_progress
-from speedproof.run.watched_program import RunEnd, Task, Watched, stopped_by, watch_program
+from speedproof.run.watched_program import RunEnd, Task, Watched, cut_to_limit, stopped_by, watch_program
 from speedproof.run.working_folder import (
     working_folder,
 )
@@ -162,14 +162,16 @@ def _watch(asked: ProgramRun, place: Path, output: int) -> _Found:
         traced_by_torch=_is_traced_within(request),
         data=asked.data,
         blind=variant.blind and request.mode == "timed",
+        stop_after=variant.stop_after or 0,
     )
     timed = request.mode == "timed"
     judge = find_judge(asked.config, asked.workload, variant, place, request.seed, asked.environ) if timed else None
     with _counting_gpus(asked) as use:
         seen = watch_program(task, asked.folder, place, output, asked.environ)
     end, marks, judged = seen.end, Marks(), None
-    if end.completed and (taking or not source.takes_ranges):
-        end, marks = _read_progress(seen, variant, asked.config.reported_epochs_of(request.variant, request.profiler))
+    if (end.completed or end.timed_out) and (taking or not source.takes_ranges):
+        epochs = asked.config.reported_epochs_of(request.variant, request.profiler)
+        seen, end, marks = _read_progress(seen, variant, epochs)
     if end.completed and judge is not None:
         end, judged = _judge(judge)
     return _Found(end, seen, marks, judged, use.gpus if use else None, cost)
@@ -316,21 +318,31 @@ def follow_program(asked: ProgramRun, rank: int) -> None:
         raise TrainingError(f"{asked.folder.name}: {outcome.replace('_', ' ')}: {reason}")
 
 
-def _read_progress(seen: Watched, variant: Variant, epochs: int) -> tuple[RunEnd, Marks]:
-    """Return how the run ended by what it left of its progress, and this."""
+def describe_timeout(why: str, epochs: int) -> str:
+    """Return why a run did not end in time, and how the epochs that it finished can be measured."""
+    if not epochs:
+        return f"{why}; it had finished no epoch"
+    return f"{why}; it had finished {format_count(epochs, 'epoch')}: --stop-after {epochs} measures as many"
+
+
+def _read_progress(seen: Watched, variant: Variant, epochs: int) -> tuple[Watched, RunEnd, Marks]:
+    """Return what was seen of the run, how it ended by what it left of its progress, and this."""
     source = SOURCES[variant.reads.source]
     try:
         marks = read_progress(seen.reports, variant.reads)
     except RecordError as error:
-        return RunEnd("failed", str(error)), Marks()
+        return seen, seen.end if seen.end.timed_out else RunEnd("failed", str(error)), Marks()
+    seen, marks = cut_to_limit(seen, marks, variant.stop_after)
     found = len(marks.epochs)
+    if seen.end.timed_out:
+        return seen, replace(seen.end, reason=describe_timeout(seen.end.reason, found)), marks
     if found == epochs:
-        return RunEnd(), marks
+        return seen, RunEnd(), marks
     if source.name == "marks" and variant.told_epochs:
         why = f"marked {found} whole epochs of {epochs} (SPEEDPROOF_EPOCHS); see speedproof/marks.py"
     else:
         why = f"{found} epochs by its {source.title}, where {epochs} were expected; all runs of a variant must have as many"
-    return RunEnd("failed", why), marks
+    return seen, RunEnd("failed", why), marks
 
 
 def _find_best(config: Config, marks: Marks) -> tuple[int, float, float] | None:

@@ -55,11 +55,11 @@ def check_artifacts(before: Mapping[str, Mapping[str, FileState]], after: Mappin
     for pattern, files in after.items():
         if not files:
             name = pattern.removeprefix("{run}/")
-            raise RecordError(f"artifact: it left no {name} in {{run}}; have the program write it, or correct the pattern")
+            raise RecordError(f"--artifact: it left no {name} in {{run}}; have the program write it, or correct the pattern")
         if older := [name for name, state in files.items() if before[pattern].get(name) == state]:
             raise RecordError(
-                f"artifact: {older[0]}, which {pattern} matches, was there before the run, and it did not write it; remove it "
-                "from the folder, or name what this run writes"
+                f"--artifact: {older[0]}, which {pattern} matches, was there before the run, and it did not write it; remove "
+                "it from the folder, or name what this run writes"
             )
 
 
@@ -140,12 +140,12 @@ def _run_to_end(command: list[str], environment: dict[str, str], limit_s: int) -
                 status = run_child(command, output.fileno(), environment, errors=errors.fileno(), limit_s=limit_s)
         except subprocess.TimeoutExpired:
             raise RecordError(
-                f"quality command: did not end within {limit_s} s, and was killed; --timeout allows more"
+                f"--quality-command: did not end within {limit_s} s, and was killed; --timeout allows more"
             ) from None
         if status:
             how = f"exit status {status}" if status > 0 else f"ended by signal {-status}"
             last = [line for line in (_read_end(output) + _read_end(errors)).splitlines() if line.strip()][-1:]
-            raise RecordError(f"quality command: {how}{f': {last[0].strip():.200}' if last else ''}")
+            raise RecordError(f"--quality-command: {how}{f' (last line: {last[0].strip():.200})' if last else ''}")
         return _read_end(output)
 
 
@@ -157,16 +157,16 @@ def find_quality(output: str, pattern: str | None) -> float:
     if pattern:
         found = re.findall(pattern, output, re.MULTILINE)
         if not found:
-            raise RecordError(f"quality command: nothing that it printed matches {pattern!r}; correct --quality")
-        return read_number(found[-1], "quality command", found[-1])
+            raise RecordError(f"--quality-command: nothing that it printed matches {pattern!r}; correct --quality")
+        return read_number(found[-1], "--quality-command", found[-1])
     numbers = [number for number in map(_read_whole_line, output.splitlines()) if number is not None]
     if not numbers:
         raise RecordError(
-            "quality command: no line that it printed is a number; print the quality on a line of its own, or name a pattern "
+            "--quality-command: no line that it printed is a number; print the quality on a line of its own, or name a pattern "
             "(--quality)"
         )
     if not math.isfinite(numbers[-1]):
-        raise RecordError(f"quality command: printed {numbers[-1]:g}, which is not finite; see what it computed")
+        raise RecordError(f"--quality-command: printed {numbers[-1]:g}, which is not finite; see what it computed")
     return numbers[-1]
 
 
@@ -188,7 +188,7 @@ def _check_files(evaluation: Evaluation, stands: Path) -> None:
     for word, digest in evaluation.files.items():
         path = stands / word
         if not path.is_file() or _digest_unchanged(path, _read_state(path)) != digest:
-            raise RecordError(f"quality command: {word} changed after it was pinned; restore it, and prove again")
+            raise RecordError(f"--quality-command: {word} changed after it was pinned; restore it, and prove again")
 
 
 @lru_cache(maxsize=64)

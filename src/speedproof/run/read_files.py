@@ -17,6 +17,7 @@ from speedproof.config.reading import Reading
 from speedproof.run.epoch_reports import EpochSource, MarkedEpoch, Marks, ReportedValue, Reports, place_values
 from speedproof.run.printed_times import PrintedTime, join_thousands, subtract_times
 from speedproof.run.read_lines import check_length, mark_sample, parse_rate, parse_time, read_number
+from speedproof.run.read_notebook import NOTEBOOK, read_notebook
 from speedproof.run.watched_file import FileWatch
 from speedproof.util.errors import RecordError, advise_install
 
@@ -44,13 +45,15 @@ def read_file(place: Path, reading: Reading, watch: FileWatch | None = None) -> 
         rows: Rows = read_scalars(found, name)
     else:
         written = found.read_bytes()
+        if name.endswith(NOTEBOOK):
+            return read_notebook(name, written, reading, found.stat().st_mtime - time.time() + time.monotonic())
         if _MLLOG.encode() in written:
             return _read_mllog(name, written, earlier, reading, partial(watch.find_moment, found))
         rows, ends = _read_rows(name, written)
         if ends is not None and earlier:
             rows, ends = rows[bisect_right(ends, earlier) :], ends[bisect_right(ends, earlier) :]
     ended_s = found.stat().st_mtime - time.time() + time.monotonic()
-    qualities = _read_column(name, rows, reading.quality, "quality", ended_s)
+    qualities = _read_column(name, rows, reading.quality, "--quality", ended_s)
     samples = _read_column(name, rows, reading.samples, "samples", ended_s)
     times = _read_rates(name, rows, reading.rate) if reading.rate else _read_times(name, rows, reading)
     # When each epoch ended no row says: they ended one after the other, the last with the file.
@@ -69,13 +72,13 @@ def read_file(place: Path, reading: Reading, watch: FileWatch | None = None) -> 
 
 def _read_rates(name: str, rows: Rows, column: str) -> list[tuple[int, PrintedTime]]:
     """Return the time of one sample by each rate, with the number of its row."""
-    times = [(order, parse_rate(cell, name)) for order, cell in _list_cells(name, rows, column, "rate")]
+    times = [(order, parse_rate(cell, name)) for order, cell in _list_cells(name, rows, column, "--rate")]
     return [(order, replace(one, resolution_s=0.0)) for order, one in times] if IN_NAME in name else times
 
 
 def _read_times(name: str, rows: Rows, reading: Reading) -> list[tuple[int, PrintedTime]]:
     """Return the epochs' times, each with the number of its row."""
-    cells = _list_cells(name, rows, reading.epoch_s, "epoch_s")
+    cells = _list_cells(name, rows, reading.epoch_s, "--epoch-s")
     times = [(order, parse_time(cell, "", reading.unit, name)) for order, cell in cells]
     if IN_NAME in name:  # its numbers are binary
         times = [(order, replace(one, resolution_s=0.0)) for order, one in times]
@@ -97,7 +100,8 @@ def _read_rows(name: str, written: bytes) -> tuple[Rows, Sequence[int] | None]:
     try:
         if name.endswith((".json", ".jsonl", ".ndjson")) or text.lstrip().startswith(("{", "[")):
             return _read_json(text, ends)
-        table = csv.DictReader(io.StringIO(text), strict=True)
+        table = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")), strict=True, skipinitialspace=True)
+        table.fieldnames = [column.strip() for column in table.fieldnames or []]
         rows = [(row, table.line_num) for row in table]
         return [row for row, _ in rows], [ends[min(line, len(ends)) - 1] for _, line in rows]
     except (ValueError, csv.Error) as error:
@@ -133,7 +137,7 @@ def _list_cells(name: str, rows: Rows, column: str | None, key: str) -> list[tup
     found = [(order, join_thousands(cell, 0, len(cell), f"{name}: {column}")) for order, cell in cells]
     if not found:
         known = ", ".join(dict.fromkeys(str(name) for row in rows for name in row))
-        raise RecordError(f"{name}: no value in {column!r}; it has {known or 'no columns'}: correct `reads.{key}`")
+        raise RecordError(f"{name}: no value in {column!r}; it has {known or 'no columns'}: correct {key}")
     return found
 
 
@@ -154,11 +158,11 @@ def _read_mllog(name: str, written: bytes, earlier: int, reading: Reading, find_
             epochs.append((order, MarkedEpoch(begun, None, at_s, end_seen_s=find_moment(end))))
             begun = None
         elif event.get("key") == (reading.quality or "eval_accuracy"):
-            qualities.append(ReportedValue(order, read_number(str(event.get("value")), "quality", name), at_s))
+            qualities.append(ReportedValue(order, read_number(str(event.get("value")), "--quality", name), at_s))
     if not epochs:
         raise RecordError(f"{name}: logs no whole epoch ({_EPOCH_BEGINS[0]}, {_EPOCH_ENDS[0]}); name another file")
     if reading.quality and not qualities:
-        raise RecordError(f"{name}: logs no {reading.quality}; correct `reads.quality`")
+        raise RecordError(f"{name}: logs no {reading.quality}; correct --quality")
     return place_values(epochs, qualities, [])
 
 

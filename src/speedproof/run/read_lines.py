@@ -10,6 +10,7 @@ from speedproof.config.reading import Reading, TimeUnit
 from speedproof.run.epoch_reports import EpochSource, MarkedEpoch, Marks, ReportedValue, Reports, place_values
 from speedproof.run.printed_output import Line
 from speedproof.run.printed_times import PrintedTime, join_thousands, read_rate, read_time, subtract_times
+from speedproof.run.redrawn_lines import group_draws, is_complete, select_states
 from speedproof.util.errors import RecordError
 
 _LONGEST_S = 1e9  # thirty years
@@ -19,7 +20,8 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
     """Return the epochs, qualities and samples of printed lines.
 
     With `epoch_s` an epoch takes the seconds on its line, and ends when the line arrives. With `epoch` it lasts from one
-    matching line to the next, so the first match begins the first epoch. If the program prints a quality before the first
+    matching line to the next, so the first match begins the first epoch; of a progress bar that is drawn again and again, the
+    last draw ends the last epoch. If the program prints a quality before the first
     epoch ends, a quality belongs to the epoch that ends with or after it, else to the last one that ended.
 
     Raises:
@@ -28,24 +30,24 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
     epochs: list[tuple[int, MarkedEpoch]] = []
     times: list[PrintedTime] = []
     if reading.epoch_s:
-        matches = _list_matches(lines, reading.epoch_s, "epoch_s")
+        matches = _list_matches(lines, reading.epoch_s, "--epoch-s")
         times = [
-            parse_time(_find_group(match, "epoch_s"), line.text[match.end(1) :], reading.unit, line.text)
+            parse_time(_find_group(match, "--epoch-s"), line.text[match.end(1) :], reading.unit, line.text)
             for _, line, match in matches
         ]
         if reading.cumulative:
             times = subtract_times(times)
         for (order, line, _), one in zip(matches[-len(times) :], times, strict=True):
-            check_length(one.seconds, "epoch_s", "correct its pattern")
+            check_length(one.seconds, "--epoch-s", "correct its pattern")
             begun_s = line.at_s - one.seconds
             epochs.append((order, MarkedEpoch(begun_s, None, line.at_s, reported_s=one.seconds, end_seen_s=line.at_s)))
     elif reading.rate:
-        matches = _list_matches(lines, reading.rate, "rate")
-        times = [parse_rate(_find_group(match, "rate"), line.text, match) for _, line, match in matches]
+        matches = _list_matches(lines, reading.rate, "--rate")
+        times = [parse_rate(_find_group(match, "--rate"), line.text, match) for _, line, match in matches]
         epochs = [(order, mark_sample(one, line.at_s, line.at_s)) for (order, line, _), one in zip(matches, times, strict=True)]
     elif reading.epoch:
         epochs = _read_arrivals(lines, reading.epoch)
-    qualities = find_values(lines, reading.quality, "quality") if reading.quality else []
+    qualities = find_values(lines, reading.quality, "--quality") if reading.quality else []
     samples = find_values(lines, reading.samples, "samples") if reading.samples else []
     return replace(place_values(epochs, qualities, samples, times), rates=reading.rate is not None)
 
@@ -60,8 +62,8 @@ def parse_rate(text: str | None, place: str, match: re.Match[str] | None = None)
     """Return the time of one sample by a rate that a program printed; raise :class:`RecordError` if it is not a rate."""
     found = read_rate(text or "", match.string[match.end(1) :] if match else "")
     if found is None:
-        value = read_number(text, "rate", place)  # explains most errors
-        raise RecordError(f"rate: {value:g} is not above 0 ({place.strip()!r:.80}); correct the pattern")
+        value = read_number(text, "--rate", place)  # explains most errors
+        raise RecordError(f"--rate: {value:g} is not above 0 ({place.strip()!r:.80}); correct the pattern")
     return found
 
 
@@ -87,15 +89,18 @@ def _list_matches(lines: Iterable[Line], pattern: str, key: str) -> list[tuple[i
     found = [(order, line, match) for order, line in enumerate(lines) for match in compiled.finditer(line.text)]
     if not found:
         raise RecordError(f"{key}: no printed line matches `{pattern}`; correct the pattern, or print such a line in every run")
-    return found
+    states = select_states(found)
+    if not states:
+        raise RecordError(f"{key}: `{pattern}` matches progress bars only, none of which comes to its end; correct the pattern")
+    return states
 
 
 def parse_time(text: str | None, after: str, unit: TimeUnit | None, place: str) -> PrintedTime:
     """Return the time that a program printed, `after` being what follows it; raise :class:`RecordError` if it is none."""
     found = read_time(text or "", after, unit)
     if found is None:
-        read_number(text, "epoch_s", place)  # explains most errors
-        raise RecordError(f"epoch_s: {text!r:.40} is not a number ({place.strip()!r:.80}); correct the pattern")
+        read_number(text, "--epoch-s", place)  # explains most errors
+        raise RecordError(f"--epoch-s: {text!r:.40} is not a number ({place.strip()!r:.80}); correct the pattern")
     return found
 
 
@@ -126,7 +131,7 @@ def add_qualities(marks: Marks, lines: Sequence[Line], pattern: str | None) -> M
 
     What is printed as an epoch ends comes here a moment later, when the next one has begun.
     """
-    values = find_values(lines, pattern, "quality") if pattern else []
+    values = find_values(lines, pattern, "--quality") if pattern else []
     for order, one in enumerate(values, start=1):
         begun = max(1, sum(epoch.begins_s <= one.at_s for epoch in marks.epochs))
         number = order if len(values) == len(marks.epochs) else begun
@@ -138,17 +143,21 @@ def add_qualities(marks: Marks, lines: Sequence[Line], pattern: str | None) -> M
 
 def _read_arrivals(lines: Sequence[Line], pattern: str) -> list[tuple[int, MarkedEpoch]]:
     compiled = re.compile(pattern)
-    found = [(order, line) for order, line in enumerate(lines) if compiled.search(line.text)]
+    matches = [(order, line, match) for order, line in enumerate(lines) if (match := compiled.search(line.text))]
+    draws = group_draws(matches)
+    found = [draw[0][:2] for draw in draws]
+    if draws and len(draws[-1]) > 1 and is_complete(draws[-1][-1][1].text):  # its last draw ends the last epoch
+        found.append(draws[-1][-1][:2])
     if len(found) < 2:
         raise RecordError(
-            f"epoch: {len(found)} of the printed lines match {pattern!r}, and an epoch lasts from one to the next; "
+            f"--epoch: {len(found)} of the printed lines match {pattern!r}, and an epoch lasts from one to the next; "
             "correct the pattern"
         )
     for (_, before), (_, line) in pairwise(found):
         if before.read == line.read:
             raise RecordError(
-                f"epoch: lines that match {pattern!r} came together, so their arrival tells no times; have the program flush "
-                "each line, or read the seconds that it prints (epoch_s)"
+                f"--epoch: lines that match {pattern!r} arrived together, so no epoch can be timed by them; have the program "
+                "flush each line, or read the seconds that it prints (--epoch-s)"
             )
     return [
         (order, MarkedEpoch(before.at_s, None, line.at_s, begin_seen_s=before.at_s, end_seen_s=line.at_s))

@@ -10,7 +10,7 @@ from speedproof.run.read_ranges import RANGES_SOURCE
 
 
 def _read_process(reports: Reports, reading: Reading) -> Marks:
-    return place_values([], find_values(reports.lines, reading.quality, "quality") if reading.quality else [], [])
+    return place_values([], find_values(reports.lines, reading.quality, "--quality") if reading.quality else [], [])
 
 
 PROCESS_SOURCE = EpochSource("process", "process", _read_process)

@@ -26,28 +26,30 @@ def read_epoch_ranges(processes: Sequence[ProcessRanges], name: str) -> Marks:
     """
     if not processes:
         raise RecordError(
-            f"epoch_range: NVTX did not load into the program: it makes no ranges (as with torch without CUDA) or uses NVTX "
+            f"--epoch-range: NVTX did not load into the program: it makes no ranges (as with torch without CUDA) or uses NVTX "
             f"before version 3; read its epochs from marks, lines or a file instead of {name!r}"
         )
     if dropped := sum(one.dropped for one in processes):
         raise RecordError(
-            f"epoch_range: {format_count(dropped, 'range')} called {name!r} did not fit into the buffer; choose a rarer name"
+            f"--epoch-range: {format_count(dropped, 'range')} called {name!r} did not fit into the buffer; choose a rarer name"
         )
     found = [ranges for ranges in (_select_ended(one) for one in processes) if len(ranges)]
     if not found:
         others = sum(one.others for one in processes)
-        raise RecordError(f"epoch_range: no range that ended is called {name!r}, and {others:,} are not; correct the name")
+        raise RecordError(f"--epoch-range: no range that ended is called {name!r}, and {others:,} are not; correct the name")
     families = sorted({_NUMBER.sub("#", decode_name(each)) for ranges in found for each in np.unique(ranges["name"])})
     if len(families) > 1:
         raise RecordError(
-            f"epoch_range: {name!r} matches {len(families)} kinds of ranges ({', '.join(families)[:120]}); name one"
+            f"--epoch-range: {name!r} matches {len(families)} kinds of ranges ({', '.join(families)[:120]}); name one"
         )
     if len({len(ranges) for ranges in found}) > 1:
         counts = ", ".join(str(len(ranges)) for ranges in found)
-        raise RecordError(f"epoch_range: several processes have ranges called {name!r}, {counts}; name one that each rank has")
+        raise RecordError(
+            f"--epoch-range: processes have different numbers of ranges called {name!r}: {counts}; name one that each rank has"
+        )
     first = found[0]
     if (first["begin_ns"][1:] < first["end_ns"][:-1]).any():
-        raise RecordError(f"epoch_range: ranges called {name!r} overlap, so they cannot be epochs; name others")
+        raise RecordError(f"--epoch-range: ranges called {name!r} overlap, so they cannot be epochs; name others")
     moments = [(int(one["begin_ns"]) / NS_PER_S, int(one["end_ns"]) / NS_PER_S) for one in first]
     # Our own library reads the clock: what is reported is what we saw.
     return Marks([MarkedEpoch(begin, None, end, begin_seen_s=begin, end_seen_s=end) for begin, end in moments])

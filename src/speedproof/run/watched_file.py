@@ -74,7 +74,7 @@ class FileWatch:
         """
         states = {path: state for path in self._list_files() if (state := _find_state(path))}
         if not states:
-            raise RecordError(f"file: the program left no {self.pattern} in its working folder; correct the pattern")
+            raise RecordError(f"--file: the program left no {self.pattern} in its working folder; correct the pattern")
         written = [path for path, state in states.items() if state != self.before.get(path)]
         if not written:
             raise RecordError(

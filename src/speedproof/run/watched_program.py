@@ -2,16 +2,14 @@
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from speedproof.cluster.isolation import FAILED_STATUS, isolated_command
 from speedproof.config.model import Config, Variant
-from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
 from speedproof.marks import EPOCHS_VARIABLE, FOLDER_VARIABLE, MARKS_FILE, SEED_VARIABLE, VALIDATE_EVERY_VARIABLE
 from speedproof.profilers.nvtx_library import injecting
@@ -22,11 +20,14 @@ from speedproof.results.run_record import (
 )
 from speedproof.run.caches import list_private_folders, overlays_folder, private_place, private_variables
 from speedproof.run.command_words import enter_image
-from speedproof.run.epoch_reports import Reports
+from speedproof.run.epoch_reports import Marks, Reports, cut_epochs
+from speedproof.run.known_formats import PATTERNS
+from speedproof.run.live_epochs import LiveEpochs
 from speedproof.run.marks_pipe import timing_marks
 from speedproof.run.outside_watch import Changes, find_changes, list_shared_places, shorten_home
 from speedproof.run.printed_output import FoundLines, Relay, relaying
 from speedproof.run.program_variables import without_dropped
+from speedproof.run.run_limits import RunLimits
 from speedproof.run.watched_file import watching_file
 from speedproof.run.working_folder import (
     list_entries,
@@ -56,6 +57,9 @@ class Task:
     data: Path | None = None  # what its workload prepared, which it must see in an image, too
     blind: bool = False  # whether it sees nothing of ours
     hidden: Sequence[str] = ()  # what it does not see though it is there, by real paths, if its variant is isolated
+    recognizing: bool = False  # whether its lines are searched for those of known programs
+    stop_after: int = 0  # epochs, after which it is ended; 0: it ends by itself
+    stop_after_s: float | None = None  # seconds
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class RunEnd:
     reason: str = ""
     signal: str | None = None
     status: int | None = None
+    timed_out: bool = False
 
     @property
     def completed(self) -> bool:
@@ -87,6 +92,7 @@ class Watched:
     cut: int = 0  # lines that were read in part, since they were too long
     outside: Changes = field(default_factory=Changes)  # what it changed elsewhere
     created: dict[str, str] = field(default_factory=dict)  # what it created where later runs see it, and its real path
+    stopped_s: float | None = None  # when it was ended, if it was, by the machine's monotonic clock
 
     @property
     def process_s(self) -> float:
@@ -95,6 +101,20 @@ class Watched:
     @property
     def all_changed(self) -> list[str]:
         return [*self.changed, *self.outside.files]
+
+
+def cut_to_limit(seen: Watched, marks: Marks, epochs: int | None = None) -> tuple[Watched, Marks]:
+    """Return what was seen of a program, and its first `epochs`, as if it had ended with the last of these; as it is if it did.
+
+    None stands for all epochs that ended before the program was ended.
+    """
+    if seen.stopped_s is None:
+        return seen, marks
+    marks = cut_epochs(marks, epochs, seen.stopped_s)
+    ended_s = marks.epochs[-1].end_seen_s if marks.epochs else None
+    if ended_s is None:
+        return seen, marks
+    return replace(seen, life=replace(seen.life, ended_s=ended_s, gone_s=ended_s)), marks
 
 
 def watch_program(task: Task, folder: Path, place: Path, output: int, environ: Mapping[str, str]) -> Watched:
@@ -121,21 +141,25 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         with (
             timing_marks(reported / MARKS_FILE) as arrivals,
             watching_file(place, variant.reads.file) as file,
-            relaying(output, bool(variant.reads.patterns), folder) as relay,
+            relaying(output, variant.terminal or bool(variant.reads.patterns), folder, task.stop_after > 0) as relay,
         ):
             command = _enclose(task, stands, place, [] if task.blind else [reported, modules])
-            end, life = _run_in(task, command, environment, relay.output, reported / MARKS_FILE)
+            live = LiveEpochs(variant.reads, task.stop_after, place, relay.printed, arrivals, file, task.recognizing)
+            limits = RunLimits(
+                task.config.measurement.timeout_s, task.stop_after_s, live.are_enough if task.stop_after else None
+            )
+            end, life = _run_in(task, command, environment, relay.output, reported / MARKS_FILE, limits)
         ranges = injected.read()
         if task.traced_by_torch and end.completed:
             end = _take_trace(modules, folder)
-    found, unsearched = _search_printed(relay, variant.reads, life.ended_s)
+    found, unsearched = _search_printed(relay, task, life.ended_s, limits.ended_s)
     if unsearched and end.completed:
         end = RunEnd("failed", unsearched)
     after = list_watched(variant, stands, task.workload)
     watched = variant.caches is not None and not variant.isolated
     own_places = [*list_own_places(task.workload), folder, place]
     outward = find_changes(variant.package_folders, launched_ns, own_places) if watched else Changes()
-    created = {name: str((stands / name).resolve()) for name in after.keys() - before.keys() if variant.place is None}
+    created = {name: os.path.realpath(stands / name) for name in after.keys() - before.keys() if variant.place is None}
     return Watched(
         end,
         life,
@@ -144,6 +168,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         cut=found.cut,
         outside=outward,
         created=created | {shorten_home(path): path for path in outward.created},
+        stopped_s=limits.ended_s,
     )
 
 
@@ -235,28 +260,46 @@ def _list_modules(task: Task) -> list[Path]:
     return [] if task.variant.inherit_environment else task.workload.own_folders
 
 
-def _search_printed(relay: Relay, reading: Reading, ended_s: float) -> tuple[FoundLines, str]:
-    """Return the printed lines that are read, and in one line why they cannot be."""
+def _search_printed(relay: Relay, task: Task, ended_s: float, stopped_s: float | None) -> tuple[FoundLines, str]:
+    """Return the printed lines that are read, until the program was stopped if it was, and in one line why they cannot be."""
     try:
-        return (relay.printed.search(reading, ended_s) if relay.printed else FoundLines([], 0)), ""
+        known = PATTERNS if task.recognizing else ()
+        if not (task.variant.reads.patterns or known):
+            return FoundLines([], 0), ""
+        found = relay.printed.search(task.variant.reads, ended_s, known) if relay.printed else FoundLines([], 0)
     except RecordError as error:
-        return FoundLines([], 0), str(error)
+        return FoundLines([], 0), str(error) if task.variant.reads.patterns else ""
+    if stopped_s is not None:  # its answer, such as a traceback with its source, does not count
+        found = replace(found, lines=[line for line in found.lines if line.at_s <= stopped_s])
+    return found, ""
 
 
-def _run_in(task: Task, command: list[str], environment: dict[str, str], output: int, pipe: Path) -> tuple[RunEnd, Life]:
-    """Run the program, and return how it ended, and its life; `pipe` goes with us."""
-    limit_s, lives, launched_s = task.config.measurement.timeout_s, list[Life](), time.monotonic()
+def _run_in(
+    task: Task, command: list[str], environment: dict[str, str], output: int, pipe: Path, limits: RunLimits
+) -> tuple[RunEnd, Life]:
+    """Run the program, and return how it ended, and its life, which a limit may end; `pipe` goes with us."""
+    lives, launched_s = list[Life](), time.monotonic()
     launched = "" if task.blind else LAUNCHED_VARIABLE
     try:
         with raising_when_stopped():
-            status = run_child(command, output, environment, launched, limit_s=limit_s, lives=lives, pipe=pipe)
+            status = run_child(command, output, environment, launched, lives=lives, pipe=pipe, wait=limits.wait)
         end = _explain_status(task, status)
-    except subprocess.TimeoutExpired:
-        end = RunEnd("failed", f"did not end within {limit_s} s (measurement.timeout_s), and was killed")
+    except RecordError as error:  # epochs that are counted while it runs cannot be
+        end = RunEnd("failed", str(error))
     except StoppedError as error:
         end = stopped_by(error)
+    if limits.reason == "enough" and end.outcome != "stopped":
+        end = RunEnd()
+    elif limits.reason == "timeout" and end.outcome != "stopped":
+        end = RunEnd(
+            "failed", f"did not end within {limits.timeout_s} s (measurement.timeout_s), and was ended", timed_out=True
+        )
     ended_s = time.monotonic()
-    return end, lives[0] if lives else Life(launched_s, ended_s, 0, ended_s)
+    life = lives[0] if lives else Life(launched_s, ended_s, 0, ended_s)
+    if limits.ended_s is None:
+        return end, life
+    # What comes after the limit is the program's answer to it.
+    return end, replace(life, ended_s=limits.ended_s, gone_s=limits.ended_s, left=0, left_cpu_s=0.0)
 
 
 def _explain_status(task: Task, status: int) -> RunEnd:

@@ -57,17 +57,19 @@ def list_fixed(workload: Workload, variants: Iterable[Variant]) -> list[Path]:
 def _copy_entries(tree: Path, place: Path) -> None:
     """Copy what a folder holds, with its rights, but not the folder's own: by those others could enter the copy."""
     for entry in tree.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
+        if entry.is_symlink():
+            (place / entry.name).symlink_to(entry.readlink())  # `copy2` refuses one that leads to a pipe
+        elif entry.is_dir():
             shutil.copytree(entry, place / entry.name, symlinks=True)
         else:
-            shutil.copy2(entry, place / entry.name, follow_symlinks=False)
+            shutil.copy2(entry, place / entry.name)
 
 
 def list_outward_links(place: Path) -> list[str]:
     """Return the links in a working folder that lead out of it, by name: what is written through them outlives a run."""
-    top = place.resolve()
+    top = os.path.realpath(place)  # unlike `Path.resolve`, it survives a circle of links
     paths = (Path(folder, name) for folder, folders, files in os.walk(place) for name in (*folders, *files))
-    links = (path for path in paths if path.is_symlink() and not path.resolve().is_relative_to(top))
+    links = (path for path in paths if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(top))
     return [path.relative_to(place).as_posix() for path in links]
 
 
@@ -91,7 +93,7 @@ def list_files(place: Path, linked: Iterable[str]) -> dict[str, tuple[int, int]]
 def list_entries(place: Path, workload: Path) -> list[str]:
     """Return what is watched of a folder that programs run in themselves: all but the proof that lies in it."""
     entries = [entry for entry in place.iterdir() if entry.name not in UNWATCHED]
-    return [entry.name for entry in entries if not workload.resolve().is_relative_to(entry.resolve())]
+    return [entry.name for entry in entries if not workload.resolve().is_relative_to(os.path.realpath(entry))]
 
 
 @contextmanager

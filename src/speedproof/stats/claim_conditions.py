@@ -36,7 +36,7 @@ def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], m
         differences.append(f"another experiment shared the machine with {beside} of {format_count(len(runs), 'run')}")
     others = dict.fromkeys(key for other in runs for key in differing_conditions(run.conditions, other.run.conditions))
     if others:
-        differences.append(f"measured under more than one {', '.join(others)}")
+        differences.append(f"measured with more than one {', '.join(others)}")
     return differences
 
 

@@ -18,7 +18,7 @@ RunPair = tuple[MeasuredRun, MeasuredRun]
 SAMPLES_AN_EPOCH = "training samples per epoch"
 
 # What sentences call conditions whose name alone tells a reader little.
-_READ_AS = {"gpu.uuid": "GPU", "sources": "version of the code"}
+_READ_AS = {"gpu.uuid": "GPU card", "gpu.name": "GPU model", "sources": "version of the code"}
 # NVML's reasons for clocks below what the load asks for. The others are an idle GPU's, or a setting that holds for all runs.
 HEAT_REASONS = frozenset({"hardware slowdown", "software thermal slowdown", "hardware thermal slowdown", "power brake"})
 SLOWING_REASONS = HEAT_REASONS | {"power cap"}

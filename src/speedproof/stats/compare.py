@@ -1,6 +1,6 @@
 """From all finished experiments to `comparison.json`: levels, ratios, noise, ablation, verdicts, and what to doubt."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 from pathlib import Path
 from statistics import geometric_mean
@@ -22,7 +22,7 @@ from speedproof.results.comparison_rows import Origin
 from speedproof.results.experiment import Experiment
 from speedproof.results.files import read_json, sha256_of, write_sealed
 from speedproof.results.folder import CONFIG_FILE, MeasuredRun, Results, read_results
-from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Conditions, Mode
+from speedproof.results.run_record import EPOCHS_FILE, NOT_ALONE, RUN_FILE, Conditions, Mode
 from speedproof.stats.ablation import Differences, measure_ablation, measure_wholes
 from speedproof.stats.claims import judge_claim
 from speedproof.stats.claims_file import load_claims
@@ -186,17 +186,18 @@ def _list_warnings(results: Results) -> Iterator[str]:
     conditions = {experiment.experiment: experiment.conditions for experiment in results.experiments}
     for run in results.runs:
         yield from _list_doubts_of_run(run, conditions[run.experiment])
+    yield from _list_warnings_of_runs(results.runs)
 
 
 def _list_other_rules(results: Results) -> Iterator[str]:
-    """Yield what later experiments ran under or committed to that is not as in the first, whose rules are used."""
+    """Yield the conditions and rules of later experiments that differ from the first one's, whose rules are used."""
     first, *others = results.experiments
     under_other: dict[str, list[str]] = {}
     for experiment in others:
         for key in differing_conditions(first.conditions, experiment.conditions):
             under_other.setdefault(key, []).append(experiment.experiment)
     for key, experiments in under_other.items():
-        yield f"{', '.join(experiments)} ran under another {key} than {first.experiment}"
+        yield f"{', '.join(experiments)} used a different {key} than {first.experiment}"
     for experiment in others:
         name = experiment.experiment
         if experiment.quality != first.quality:
@@ -209,14 +210,24 @@ def _list_doubts_of_run(run: MeasuredRun, begun: Conditions) -> Iterator[str]:
     """Yield what is to be known of a run; `begun` are the conditions with which its experiment began."""
     place = f"{run.experiment}/{run.name}"
     for key in differing_conditions(begun, run.run.conditions):
-        yield f"{place} ran under another {key} than its experiment began with"
+        yield f"{place} used a different {key} than its experiment began with"
     if run.run.outcome != "completed":
         of = " except that of runs that missed a quality" if run.run.outcome == "not_a_number" else ""
         yield f"{place} ended as {run.run.outcome} ({run.run.reason}); it is excluded from every number{of}"
     if run.run.profiler != "none" and run.run.outcome == "completed" and run.summary is None:
         yield f"{place} was profiled but not analysed; run the analysis"
-    yield from (f"{place}: {warning}" for warning in run.run.warnings)
     yield from (f"{place}, trace: {warning}" for warning in (run.summary.warnings if run.summary else []))
+
+
+def _list_warnings_of_runs(runs: Sequence[MeasuredRun]) -> Iterator[str]:
+    """Yield what runs warn of, each text once with the runs that have it."""
+    places: dict[str, list[str]] = {}
+    for run in runs:
+        for warning in run.run.warnings:
+            places.setdefault(warning, []).append(f"{run.experiment}/{run.name}")
+    for warning, names in places.items():
+        which = f"all {len(runs)} runs" if 1 < len(names) == len(runs) else ", ".join(names)
+        yield f"{which}: {'another experiment was running on this machine' if warning == NOT_ALONE else warning}"
 
 
 def _list_missing_runs(experiment: Experiment) -> Iterator[str]:

@@ -285,10 +285,10 @@ def judge_row(row: FoundRow | Stage | AblationWhole, turned: bool = False) -> St
     if isinstance(row, Ratio | ContainerCost | Stage | AblationWhole):
         found = State(row.outcome)
         return _TURNED.get(found, found) if turned else found
-    if row.low <= 1 <= row.high:
-        return State.INCONCLUSIVE
     if row.pairs < LEAST_PAIRS:
         return State.TOO_FEW
+    if row.low <= 1 <= row.high:
+        return State.INCONCLUSIVE
     return State.FASTER if row.low > 1 else State.SLOWER
 
 

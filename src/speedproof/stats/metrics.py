@@ -62,7 +62,8 @@ class Metric:
     expression: str
     read: Callable[..., float | None]  # of a run and, where it needs one, the quality to reach; a share as a fraction
     better: Better = "lower"
-    verb: str = ""  # what a faster variant does faster; without one sentences name the title
+    verb: str = ""  # what a faster variant does faster; without one sentences name the measure
+    measure: str = ""  # as in "measured by training epoch time"; without one the title
     # Of the lowest tier that has any ratio all ratios are read first: epochs, else rates, else processes.
     headline: int | None = None
     needs_target: bool = False
@@ -189,12 +190,11 @@ def read_compared(folder: Path, run: Run, metric: str | None, epochs: pd.DataFra
     return Compared(cost, relative_resolution(measured, name))
 
 
-_UP_TO_QUALITY = "sum of train_s + validation_s up to the first epoch whose quality reaches it"
-_ONE_PROCESS = "none if several processes continued the run"
+_UP_TO_QUALITY = "sum of train_s + validation_s up to the first epoch that reaches the quality"
+_ONE_PROCESS = "no value if the run was resumed in another process"
 _SAMPLED = (
-    f"over the epochs that epoch_s counts; none if these take less than {SHORTEST_S:g} s (NVML averages over a second, so "
-    f"samples would include earlier activity), or if more than {LONGEST_GAP_S:g} s have no sample or fall between epochs; "
-    f"{_ONE_PROCESS}"
+    f"over the epochs that count in epoch_s; no value if they take less than {SHORTEST_S:g} s in total, because NVML averages "
+    f"over a second; no value if more than {LONGEST_GAP_S:g} s lack samples or lie between epochs; {_ONE_PROCESS}"
 )
 
 # Every metric, by name: in `comparison.json`, claims and tables in this order. To add one is to add it here.
@@ -203,12 +203,13 @@ METRICS: dict[str, Metric] = {
         "training epoch",
         "s",
         (EPOCHS_FILE, RUN_FILE),
-        "mean of train_s; without the first epoch of each process where two others remain",
+        "mean of train_s, excluding the first epoch of each process if at least two others remain",
         lambda run: training_epoch_s(run.epochs, warm_up_epochs(run.run)),
         judged=True,
         counts=steady_epochs,
         printed="epoch",
         verb="trains an epoch",
+        measure="training epoch time",
         headline=0,
         average=True,
         in_containers=True,
@@ -217,12 +218,13 @@ METRICS: dict[str, Metric] = {
         "training + validation epoch",
         "s",
         (EPOCHS_FILE, RUN_FILE),
-        "mean of train_s + validation_s over the epochs that validate; never the first epoch of a process",
+        "mean of train_s + validation_s over the epochs with a validation, excluding the first epoch of each process",
         lambda run: validation_epoch_s(run.epochs, warm_up_epochs(run.run)),
         judged=True,
         absence="no epoch after the first validated",
         printed="epoch",
         verb="trains and validates an epoch",
+        measure="training + validation epoch time",
         headline=0,
         average=True,
         validates=True,
@@ -232,14 +234,15 @@ METRICS: dict[str, Metric] = {
         "epoch, validation spread",
         "s",
         (EPOCHS_FILE, RUN_FILE),
-        "mean of train_s + validation_s over whole validation intervals; without those that hold the first epoch of a process, "
-        "where others remain",
+        "mean of train_s + validation_s over whole validation intervals, excluding those that contain the first epoch of a "
+        "process if others remain",
         lambda run: epoch_s(run.epochs, warm_up_epochs(run.run)),
         judged=True,
         spreads=True,
         counts=counted_epochs,
         printed="epoch",
         verb="runs an epoch",
+        measure="epoch time with validation spread evenly",
         average=True,
         validates=True,
     ),
@@ -265,7 +268,7 @@ METRICS: dict[str, Metric] = {
         "memory of the cached set",
         "GB",
         (RUN_FILE,),
-        "cache_bytes / 10⁹, of training and validation",
+        "cache_bytes / 10⁹, training and validation together",
         lambda run: None if run.run.cache_bytes is None else run.run.cache_bytes / 1e9,
         modes=("timed",),
         further=True,
@@ -281,8 +284,9 @@ METRICS: dict[str, Metric] = {
         judged=True,
         total=True,
         spreads=True,
-        absence="a run that several processes continued has none",
+        absence="a run that was resumed in another process has no value",
         verb="runs",
+        measure="the wall time of the whole process",
         headline=2,
         in_containers=True,
     ),
@@ -290,7 +294,7 @@ METRICS: dict[str, Metric] = {
         "GPU busy",
         "%",
         (SUMMARY_FILE,),
-        "mean of epochs[].gpu_busy_fraction weighted by duration_s; without the first epoch of three or more",
+        "mean of epochs[].gpu_busy_fraction, weighted by duration_s; with three epochs or more, the first is excluded",
         lambda run: gpu_busy_fraction(run.summary) if run.summary else None,
         better="higher",
         compared=False,
@@ -300,7 +304,8 @@ METRICS: dict[str, Metric] = {
         "training samples per second",
         "/s",
         (EPOCHS_FILE, RUN_FILE),
-        "sum of samples_per_s × train_s / sum of train_s; without the first epoch of each process where two others remain",
+        "sum of samples_per_s × train_s / sum of train_s, excluding the first epoch of each process if at least two others "
+        "remain",
         lambda run: samples_per_s(run.epochs, warm_up_epochs(run.run)),
         better="higher",
         modes=("timed",),
@@ -308,6 +313,7 @@ METRICS: dict[str, Metric] = {
         judged=True,
         counts=steady_epochs,
         printed="rate",
+        verb="processes training samples",
         headline=1,
         average=True,
     ),
@@ -328,14 +334,14 @@ METRICS: dict[str, Metric] = {
         "fill of the cache, all epochs",
         "s",
         (EPOCHS_FILE, RUN_FILE),
-        f"cache_fill_s and the sum of train_s + validation_s over all epochs; {_ONE_PROCESS}",
+        f"cache_fill_s + the sum of train_s + validation_s over all epochs; {_ONE_PROCESS}",
         fill_and_epochs_s,
         modes=("timed",),
         further=True,
         judged=True,
         total=True,
         spreads=True,
-        absence="a run that several processes continued has none",
+        absence="a run that was resumed in another process has no value",
         printed="epochs",
         listed_with=CACHE_FILL,
     ),
@@ -343,7 +349,7 @@ METRICS: dict[str, Metric] = {
         "peak memory of the GPU",
         "MiB",
         (EPOCHS_FILE,),
-        "largest peak_memory_mib: what the program's tensors took at most, of the GPU that needed most",
+        "largest peak_memory_mib: peak memory allocated to tensors, on the GPU that used most",
         lambda run: peak_memory_mib(run.epochs),
         modes=("timed",),
         devices=("gpu",),
@@ -354,7 +360,7 @@ METRICS: dict[str, Metric] = {
         "peak memory of the process",
         "MiB",
         (EPOCHS_FILE,),
-        "largest peak_memory_mib: the process' most resident memory, without that of its loaders",
+        "largest peak_memory_mib: peak resident memory of the process, excluding its data loaders",
         lambda run: peak_memory_mib(run.epochs),
         modes=("timed",),
         devices=("cpu",),
@@ -365,7 +371,7 @@ METRICS: dict[str, Metric] = {
         "GPU energy per epoch",
         "J",
         (GPU_FILE, EPOCHS_FILE, RUN_FILE),
-        f"integral of power_w, by trapezoids, of all GPUs, / number of epochs, {_SAMPLED}",
+        f"power_w of all GPUs, integrated by the trapezoidal rule, / number of epochs, {_SAMPLED}",
         energy_per_epoch_j,
         modes=("timed",),
         devices=("gpu",),
@@ -379,8 +385,8 @@ METRICS: dict[str, Metric] = {
         "GPU busy, sampled by NVML",
         "%",
         (GPU_FILE, EPOCHS_FILE, RUN_FILE),
-        f"integral of gpu_busy_percent, by trapezoids, / time and number of GPUs, {_SAMPLED}; a GPU that runs one small kernel "
-        "counts as busy",
+        f"gpu_busy_percent, integrated by the trapezoidal rule, / time and number of GPUs, {_SAMPLED}; a GPU that runs one "
+        "small kernel counts as busy",
         gpu_busy_sampled_fraction,
         better="higher",
         modes=("timed",),
@@ -393,7 +399,7 @@ METRICS: dict[str, Metric] = {
         "epochs to {quality}",
         "epochs",
         (EPOCHS_FILE,),
-        "number of epochs up to the first whose quality reaches it",
+        "number of epochs up to the first that reaches the quality",
         epochs_to_quality,
         needs_target=True,
         modes=("timed",),
@@ -403,7 +409,7 @@ METRICS: dict[str, Metric] = {
         "time to {quality}, training clock",
         "s",
         (EPOCHS_FILE, RUN_FILE),
-        f"{_UP_TO_QUALITY}, less warm_up_s, the first step, also of each process that continued the run up to there",
+        f"{_UP_TO_QUALITY}, minus warm_up_s (the first step), also of each process that resumed the run before then",
         time_to_quality_s,
         needs_target=True,
         modes=("timed",),
@@ -414,11 +420,11 @@ METRICS: dict[str, Metric] = {
         "time to {quality} from the start of the process",
         "s",
         (EPOCHS_FILE, RUN_FILE),
-        f"start_up_s and the {_UP_TO_QUALITY}; {_ONE_PROCESS}",
+        f"start_up_s + the {_UP_TO_QUALITY}; {_ONE_PROCESS}",
         process_to_quality_s,
         needs_target=True,
         modes=("timed",),
-        absence="a run that several processes continued has none",
+        absence="a run that was resumed in another process has no value",
         printed="epochs",
         headline=0,
         spent=lambda run: (all_epochs_s(run.epochs) or 0.0) + run.run.start_up_s,

@@ -8,7 +8,7 @@ from speedproof.results.comparison_rows import Origin
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, TITLE
 from speedproof.stats.comparability import RunPair, count_samples, differing_conditions, pair_runs
-from speedproof.stats.measurements import measure_pairs
+from speedproof.stats.measurements import PairedMetric, measure_pairs
 from speedproof.stats.metrics import METRICS, TRAINING_EPOCH, measure_run
 
 _RULE = (
@@ -45,7 +45,6 @@ def _measure_scaling(results: Results, smaller: str, larger: str) -> list[Scalin
         for one, other in pairs
     ):
         return []
-    found = measure_pairs([(other, one) for one, other in pairs], _rate)
     return [
         Scaling(
             smaller=smaller,
@@ -64,8 +63,14 @@ def _measure_scaling(results: Results, smaller: str, larger: str) -> list[Scalin
                 expression=f"{_RULE}; {own.interval_rule}",
             ),
         )
-        for own in found
+        for own in pair_scaled(results, smaller, larger)
     ]
+
+
+def pair_scaled(results: Results, smaller: str, larger: str) -> list[PairedMetric]:
+    """Return the throughput of a GPU, larger variant / smaller variant, of each pair of timed runs."""
+    pairs = pair_runs(results.select(larger, "timed"), results.select(smaller, "timed"))
+    return measure_pairs(pairs, _rate)
 
 
 def _differ_in_gpus_alone(results: Results, smaller: str, larger: str, gpu_settings: Collection[str]) -> bool:

@@ -17,6 +17,9 @@ from speedproof.trace.similarity import describe_unexplained, find_obstacle, lis
 from speedproof.util.errors import RecordError
 from speedproof.util.units import NS_PER_S
 
+# Per epoch: beyond these no program trains, and a time per sample has no finite number.
+_FEWEST_SAMPLES, _MOST_SAMPLES = 1e-6, 1e15
+
 _Trace = TypeVar("_Trace")  # what `analyze` takes: a trace's folder, or whatever knows one
 
 
@@ -42,9 +45,10 @@ def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: t
     """
     if (obstacle := find_obstacle(a, b)) is not None:
         raise RecordError(f"{names[0]} and {names[1]}: {obstacle}")
-    if samples is not None and min(samples) <= 0:
+    if samples is not None and not all(_FEWEST_SAMPLES <= count <= _MOST_SAMPLES for count in samples):
         raise RecordError(
-            f"{names[0]} and {names[1]}: samples an epoch must be positive, not {samples[0]:g} and {samples[1]:g}"
+            f"{names[0]} and {names[1]}: samples per epoch must be from {_FEWEST_SAMPLES:g} to {_MOST_SAMPLES:g}, "
+            f"not {samples[0]:g} and {samples[1]:g}"
         )
     variants = [_Variant(summary, count) for summary, count in zip((a, b), samples or (None, None), strict=True)]
     keys = dict.fromkeys(key for variant in variants for key in variant.account)  # in a stable order

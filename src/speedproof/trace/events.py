@@ -48,6 +48,9 @@ def with_names(events: pd.DataFrame, wanted: Callable[[str], object]) -> pd.Data
 
 _CALL_VERSION = re.compile(r"(_ptsz)?(_v\d+)?$")
 
+# Of one machine; each is looked at by itself, so that more would take time without bound.
+_MOST_GPUS, _MOST_GPU_PROCESSES = 256, 1024
+
 _NONE = -1  # stands for null in integer columns: no correlation, no graph
 
 
@@ -89,6 +92,7 @@ def read_events(folder: Path) -> Trace:
     ended = ranges.filter(pc.is_valid(ranges["end_ns"]))
     devices = read("devices")
     activity = _read_activity(read)
+    _check_places(folder, activity)
     api = rename(to_frame(read("api", [*place, "correlation", "name"])), _plain_call)
     return Trace(
         folder=folder,
@@ -107,6 +111,13 @@ def read_events(folder: Path) -> Trace:
         devices=dict(zip(devices["device"].to_pylist(), devices["name"].to_pylist(), strict=True)),
         open_ranges=len(ranges) - len(ended),
     )
+
+
+def _check_places(folder: Path, activity: pd.DataFrame) -> None:
+    """Raise a :class:`RecordError` if the work is of more GPUs or processes than a machine has."""
+    for column, what, most in (("device", "GPUs", _MOST_GPUS), ("process", "processes that use a GPU", _MOST_GPU_PROCESSES)):
+        if (count := activity[column].nunique()) > most:
+            raise RecordError(folder, f": holds {count} {what}, more than {most}; profile one machine")
 
 
 def read_launched(folder: Path) -> pd.DataFrame:

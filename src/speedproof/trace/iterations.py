@@ -33,6 +33,8 @@ _ENOUGH = 0.5  # ranges that nobody named must hold this share of what begins on
 _FILLED = 0.9  # ranges that cover this share of their span are the iterations; else these last from start to start
 _FAR = 10  # typical iterations: what lasts longer from start to start holds something else, and is left out
 _MOST_CANDIDATES = 8
+# What is known of each iteration, and of each GPU in it, takes about 20 kB of memory and 1 kB of `summary.json`.
+_MOST_ITERATIONS, _MOST_ON_GPUS = 50_000, 400_000
 _GOOD_PART = 0.1
 
 
@@ -95,7 +97,19 @@ def find_iterations(trace: Trace, choice: Choice) -> Iterations:
         found = _take_repeating(trace) or _take_equal(trace) or _take_optimizer_steps(trace) or _take_whole(trace)
     if choice.as_marked and found.ranges is not None:
         found = _as_marked(found, found.ranges)
+    found = _take_first(found, _MOST_ON_GPUS // max(trace.activity["device"].nunique(), 1))
     return replace(found, candidates=_list_candidates(trace, found.process, found.thread))
+
+
+def _take_first(all_of_them: Iterations, most_on_gpus: int) -> Iterations:
+    """Return the first iterations, as many as are analysed at most."""
+    found, most = all_of_them.found, min(_MOST_ITERATIONS, max(most_on_gpus, 1))
+    beyond = len(all_of_them.bounds) - most
+    if beyond <= 0:
+        return all_of_them
+    note = f"only the first {most} {found.plural} are analyzed: the {beyond} after them would take too much memory"
+    kept = found.model_copy(update={"left_out": found.left_out + beyond})
+    return replace(all_of_them, bounds=all_of_them.bounds.iloc[:most], found=kept, notes=[*all_of_them.notes, note])
 
 
 def disjoint(ranges: pd.DataFrame) -> Intervals:

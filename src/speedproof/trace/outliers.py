@@ -1,7 +1,11 @@
 """The longest gaps of the GPU and the slowest iterations: when they are in the profiler's own window, and why they are long."""
 
+from collections import Counter
+from collections.abc import Collection, Mapping
+
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from speedproof.results.summary import Epoch, Gap, Share, SlowEpoch, count_warm_up
 from speedproof.trace.intervals import Array
@@ -68,7 +72,7 @@ def list_slowest(epochs: list[Epoch], account: list[Share], zero_ns: int) -> lis
     counted = epochs[count_warm_up(len(epochs)) :]
     distinct = dict.fromkeys((share.kind, share.part, share.name) for share in account)
     terms = {term: number for number, term in enumerate(distinct)}
-    lengths = np.zeros((max((epoch.index for epoch in epochs), default=0) + 1, len(terms)), np.int64)  # by epoch and term
+    lengths: Counter[tuple[int, int]] = Counter()  # by epoch and term
     for share in account:
         lengths[share.epoch, terms[share.kind, share.part, share.name]] += share.total_ns
     slowest: list[SlowEpoch] = []
@@ -77,10 +81,10 @@ def list_slowest(epochs: list[Epoch], account: list[Share], zero_ns: int) -> lis
         if len(kind) < _FEW or not terms:
             continue
         typical_s = float(np.median([epoch.duration_s for epoch in kind]))
-        mine = lengths[[epoch.index for epoch in kind]]
-        grown = mine - np.median(mine, axis=0)
-        for epoch, row in zip(kind, grown, strict=True):
-            term_kind, part, name = list(terms)[row.argmax()]
+        typical_ns = _find_typical(lengths, {epoch.index for epoch in kind}, len(terms))
+        for epoch in sorted(kind, key=lambda epoch: -epoch.duration_s)[:_MOST_EPOCHS]:
+            grown = np.array([lengths.get((epoch.index, term), 0) for term in range(len(terms))]) - typical_ns
+            term_kind, part, name = list(terms)[grown.argmax()]
             slowest.append(
                 SlowEpoch(
                     epoch=epoch.index,
@@ -90,8 +94,19 @@ def list_slowest(epochs: list[Epoch], account: list[Share], zero_ns: int) -> lis
                     kind=term_kind,
                     part=part,
                     name=name,
-                    term_longer_s=float(row.max()) / NS_PER_S,
+                    term_longer_s=float(grown.max()) / NS_PER_S,
                 )
             )
     longer = [epoch for epoch in slowest if epoch.longer_s > 0]
     return sorted(longer, key=lambda epoch: -epoch.longer_s)[:_MOST_EPOCHS]
+
+
+def _find_typical(lengths: Mapping[tuple[int, int], int], epochs: Collection[int], terms: int) -> NDArray[np.float64]:
+    """Return each term's median over these epochs, 0 where an epoch has none of it; epochs times terms may be far too many."""
+    values: list[list[int]] = [[] for _ in range(terms)]
+    for (epoch, term), total_ns in lengths.items():
+        if epoch in epochs:
+            values[term].append(total_ns)
+    most = len(epochs)
+    medians = [np.median([*some, *[0] * (most - len(some))]) if 2 * len(some) >= most else 0.0 for some in values]
+    return np.array(medians, np.float64)

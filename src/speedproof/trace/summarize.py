@@ -40,6 +40,9 @@ from speedproof.trace.outliers import list_gaps, list_slowest
 from speedproof.trace.roles import loads_data
 from speedproof.util.units import NS_PER_S
 
+# Listed at most: each may have a row in each iteration.
+_MOST_STREAMS, _MOST_STREAM_ROWS = 100, 1_000_000
+
 
 def analyze_trace(
     folder: Path,
@@ -82,6 +85,7 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
     ideal, overlapped = _ideal_epochs(loop, activity, warm_up)
     account, zero_ns = account_for(loop, activity, idle_gaps), trace.info.zero_ns or 0
     metrics, notes = summarize_metrics(trace.metrics, activity["device"].unique().tolist(), counted)
+    streams, unlisted = _summarize_streams(loop, activity)
     return Summary(
         profiler=trace.info.profiler,
         profiler_version=trace.info.profiler_version,
@@ -95,7 +99,7 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
         phases=_summarize_phases(loop, activity),
         idle_gaps=_summarize_idle_gaps(idle_gaps, warm_up, len(counted)),
         kernels=_summarize_kernels(trace, loop, counted),
-        streams=_summarize_streams(loop, activity),
+        streams=streams,
         transforms=_summarize_transforms(loop),
         account=account,
         zero_ns=trace.info.zero_ns,
@@ -114,7 +118,7 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
         ideal_epoch_s=ideal,
         overlapped_epoch_s=overlapped,
         advice=give_advice(steady, int(counted.length.sum()), len(counted), _free_ns(activity, counted)),
-        warnings=list(dict.fromkeys([*trace.info.warnings, *loop.warnings, *notes, *warn_of_others(processes)])),
+        warnings=list(dict.fromkeys([*trace.info.warnings, *loop.warnings, *notes, *unlisted, *warn_of_others(processes)])),
     )
 
 
@@ -212,7 +216,9 @@ def _summarize_phases(loop: Loop, activity: pd.DataFrame) -> list[Phase]:
     group = calls.groupby(["name", "part"], observed=True, sort=False)
     table = group.agg(calls=("wall_ns", "size"), wall_ns=("wall_ns", "sum"), projected_ns=("projected_ns", "sum"))
     number = group.ngroup().to_numpy()[caused["phase"]]  # groups count in the order in which the table lists them
-    busy = [_busy_times(caused[number == row]) for row in range(len(table))]
+    order = np.argsort(number, kind="stable")  # each group's work lies together: names may be as many as events
+    first = np.searchsorted(number[order], np.arange(len(table) + 1))
+    busy = [_busy_times(caused.iloc[order[first[row] : first[row + 1]]]) for row in range(len(table))]
     table = table.reset_index().join(pd.DataFrame(busy, columns=["gpu_busy_ns", "kernel_busy_ns", "copy_busy_ns", "method"]))
     return [Phase.model_validate(row) for row in _in_seconds(table).to_dict("records")]
 
@@ -244,17 +250,29 @@ def _summarize_idle_gaps(idle_gaps: pd.DataFrame, warm_up: int, counted: int) ->
     return [IdleGap.model_validate(row) for row in _in_seconds(table).to_dict("records")]
 
 
-def _summarize_streams(loop: Loop, activity: pd.DataFrame) -> list[Stream]:
-    """Return what each device did in each epoch, followed by each of its streams that did anything there."""
+def _summarize_streams(loop: Loop, activity: pd.DataFrame) -> tuple[list[Stream], list[str]]:
+    """Return what each device did in each epoch, followed by its streams that did anything there, and what is not listed."""
+    chosen, notes = _choose_streams(activity, len(loop.spans))
     tables = []
     for device in np.unique(activity["device"]).tolist():
         on_device = activity[activity["device"] == device]
-        streams = {stream: on_device[on_device["stream"] == stream] for stream in np.unique(on_device["stream"]).tolist()}
-        tables += [_busy_by_epoch(loop, device, stream, work) for stream, work in {None: on_device, **streams}.items()]
+        tables.append(_busy_by_epoch(loop, device, None, on_device))
+        streams = [stream for one, stream in chosen if one == device]
+        tables += [_busy_by_epoch(loop, device, stream, on_device[on_device["stream"] == stream]) for stream in streams]
     if not tables:
-        return []
+        return [], []
     table = pd.concat(tables, ignore_index=True).sort_values("epoch", kind="stable")
-    return [Stream.model_validate(row) for row in _in_seconds(table).to_dict("records")]
+    return [Stream.model_validate(row) for row in _in_seconds(table).to_dict("records")], notes
+
+
+def _choose_streams(activity: pd.DataFrame, epochs: int) -> tuple[list[tuple[int, int]], list[str]]:
+    """Return which streams are listed, by device and number, and a note if others were less busy than those."""
+    busy = (activity["end_ns"] - activity["start_ns"]).groupby([activity["device"], activity["stream"]]).sum()
+    most = min(_MOST_STREAMS, _MOST_STREAM_ROWS // max(epochs, 1))
+    if len(busy) <= most:
+        return busy.index.tolist(), []
+    note = f"only the {most} busiest of {len(busy)} streams are listed; GPU times count all"
+    return sorted(busy.nlargest(most).index.tolist()), [note]
 
 
 def _busy_by_epoch(loop: Loop, device: int, stream: int | None, work: pd.DataFrame) -> pd.DataFrame:

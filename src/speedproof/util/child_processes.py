@@ -125,6 +125,7 @@ def run_child(
     limit_s: float | None = None,
     lives: list[Life] | None = None,
     pipe: Path | None = None,
+    wait: Callable[[subprocess.Popen[bytes]], int] | None = None,
 ) -> int:
     """Run a command in a session of its own, its output to the file `output`; return its exit status, negative for a signal.
 
@@ -132,7 +133,7 @@ def run_child(
     (:func:`raising_when_stopped`) is passed on to its process group, which gets :data:`STOP_GRACE_S` seconds. `launched` names
     a variable that gets the time of its launch, by the machine's monotonic clock. Its standard error may go to a file of its
     own. To `lives` its own is added, unless it was killed with its guardian. A named `pipe` is removed if this process is
-    killed.
+    killed. `wait` waits for the guardian, and may end the program before its own end.
 
     Raises:
         subprocess.TimeoutExpired: it took longer than `limit_s`, and was killed with all that came of it
@@ -151,7 +152,7 @@ def run_child(
     ) as child:
         try:
             control.close()
-            status = child.wait(limit_s)
+            status = wait(child) if wait else child.wait(limit_s)
             reported = ours.recv(4096).split()
             if lives is not None and reported:
                 began_s, ended_s, left, left_s, gone_s, cpu_s, *read = reported

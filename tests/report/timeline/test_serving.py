@@ -82,6 +82,7 @@ def test_only_the_chosen_page_is_answered_and_only_about_the_file(offer, page):
     assert ask(offer.address.replace("trace.pftrace", "../etc/passwd")).status_code == 404
     asked_before = ask(method="OPTIONS", Origin=page)
     assert (asked_before.status_code, asked_before.headers["Access-Control-Allow-Private-Network"]) == (204, "true")
+    assert ask().content == bytes(range(250))  # another program of this machine, which is no page
     assert not offer.fetched
     answer = ask(Origin=page)
     assert (answer.content, answer.headers["Access-Control-Allow-Origin"]) == (bytes(range(250)), page)
@@ -108,7 +109,8 @@ def opened(speedproof_here, page, monkeypatch):
     fetched = []
 
     def fetch(link):
-        thread = threading.Thread(target=lambda: fetched.append(requests.get(unquote(link.partition("url=")[2]), timeout=20)))
+        address = unquote(link.partition("url=")[2])
+        thread = threading.Thread(target=lambda: fetched.append(requests.get(address, headers={"Origin": page}, timeout=20)))
         thread.start()
         fetched.append(thread)
 

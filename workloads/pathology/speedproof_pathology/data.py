@@ -1,6 +1,7 @@
 """The first step of the workflow: check that all slides and regions exist, and write `dataset.json`."""
 
 import hashlib
+import operator
 import shlex
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -130,8 +131,8 @@ def _measure(path: str) -> tuple[int, int]:
     """Return a slide's height and width."""
     try:
         tags = read_tags(path)
-        return tags[HEIGHT], tags[WIDTH]
-    except (OSError, SyntaxError, ValueError, KeyError):
+        return operator.index(tags[HEIGHT]), operator.index(tags[WIDTH])
+    except (OSError, SyntaxError, ValueError, KeyError, TypeError):
         raise DataError(f"{path}: is missing, or no TIFF; get it again, or take its regions from the list") from None
 
 

@@ -49,10 +49,24 @@ class Slide:
             raise SlideError(f"{path}: cannot be read as a TIFF; get it again") from None
         if tags.get(_COMPRESSION) != _JPEG or tags.get(_COLOURS) != _YCBCR or _TILE_WIDTH not in tags:
             raise SlideError(f"{path}: is not a TIFF of JPEG tiles in YCbCr; set data.reader to cucim or openslide")
-        return cls(
-            path, tags[HEIGHT], tags[WIDTH], (tags[_TILE_HEIGHT], tags[_TILE_WIDTH]),
-            tuple(tags[_OFFSETS]), tuple(tags[_BYTES]), tags.get(_TABLES, b""),
-        )  # fmt: skip
+        try:
+            slide = cls(
+                path, tags[HEIGHT], tags[WIDTH], (tags[_TILE_HEIGHT], tags[_TILE_WIDTH]),
+                tuple(tags[_OFFSETS]), tuple(tags[_BYTES]), bytes(tags.get(_TABLES, b"")),
+            )  # fmt: skip
+            damaged = not slide._is_whole()
+        except (KeyError, TypeError, ValueError):
+            damaged = True
+        if damaged:
+            raise SlideError(f"{path}: is damaged, its tiles cannot be found; get it again")
+        return slide
+
+    def _is_whole(self) -> bool:
+        """Return whether its sizes are some, and each tile that it lists lies in the file."""
+        if not all(isinstance(size, int) and size > 0 for size in (self.height, self.width, *self.tile)):
+            return False
+        end = Path(self.path).stat().st_size
+        return all(0 <= offset <= offset + length <= end for offset, length in zip(self.offsets, self.lengths, strict=True))
 
     def read(self, top: int, left: int, height: int, width: int) -> NDArray[np.uint8]:
         """Return a region as height × width × 3 bytes; what lies outside the slide is 0, as the others have it."""
@@ -68,6 +82,8 @@ class Slide:
         return region
 
     def _decode(self, number: int) -> NDArray[np.uint8]:
+        if number >= len(self.offsets):
+            raise SlideError(f"{self.path}: has no tile {number}; get it again")
         with Path(self.path).open("rb") as file:
             file.seek(self.offsets[number])
             data = file.read(self.lengths[number])
@@ -75,6 +91,8 @@ class Slide:
             data = self.tables[:-2] + data[2:]  # less the end of the one and the start of the other
         try:
             with Image.open(io.BytesIO(data)) as image:
-                return np.asarray(image.convert("RGB"))
-        except (OSError, SyntaxError):
-            raise SlideError(f"{self.path}: tile {number} cannot be decoded; get it again") from None
+                if (image.height, image.width) == self.tile:
+                    return np.asarray(image.convert("RGB"))
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+            pass
+        raise SlideError(f"{self.path}: tile {number} cannot be decoded; get it again")

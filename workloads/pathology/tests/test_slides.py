@@ -1,6 +1,7 @@
 """Readers of whole slides give the same bytes; what is no slide is refused in one line."""
 
 import io
+import struct
 
 import numpy as np
 import pytest
@@ -87,6 +88,48 @@ def test_what_is_no_slide_is_refused_in_one_line(tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "plain.tif")
     with pytest.raises(SlideError, match=r"plain\.tif: is not a TIFF of JPEG tiles in YCbCr; set data\.reader"):
         Slide.open(str(tmp_path / "plain.tif"))
+
+
+def change_tag(slide, path, tag, place, value):
+    """Copy a TIFF with four bytes of a tag's entry changed: 0 its number and type, 4 its count, 8 its value."""
+    content = bytearray(slide.read_bytes())
+    (table,) = struct.unpack_from("<I", content, 4)
+    (entries,) = struct.unpack_from("<H", content, table)
+    (entry,) = (at for at in range(table + 2, table + 2 + 12 * entries, 12) if struct.unpack_from("<H", content, at)[0] == tag)
+    struct.pack_into("<I", content, entry + place, value)
+    path.write_bytes(content)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("tag", "place", "value"),
+    [
+        (324, 0, 4 << 16 | 333),
+        (325, 0, 4 << 16 | 333),
+        (323, 0, 4 << 16 | 333),
+        (324, 4, 1),
+        (325, 4, 1),
+        (322, 8, 0),
+    ],
+)
+def test_a_spoilt_slide_is_refused_in_one_line(tmp_path, slide, tag, place, value):
+    """Without the tag of places, of lengths or of a tile's height; with too few of either; of tiles without a width."""
+    with pytest.raises(SlideError, match=r"spoilt\.tif: is damaged, its tiles cannot be found; get it again"):
+        Slide.open(change_tag(slide, tmp_path / "spoilt.tif", tag, place, value))
+
+
+def test_a_slide_with_fewer_tiles_than_its_size_needs_is_refused_where_one_is_missing(tmp_path, slide):
+    higher = Slide.open(change_tag(slide, tmp_path / "higher.tif", 257, 8, 1 << 20))
+    with pytest.raises(SlideError, match=r"higher\.tif: has no tile \d+; get it again"):
+        higher.read(1 << 19, 0, 9, 9)
+
+
+def test_a_tile_of_another_size_is_refused_in_one_line(tmp_path, slide):
+    tile = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(tile, "JPEG")
+    write_tiff(tmp_path / "small.tif", TILE, TILE, iter([tile.getvalue()]))
+    with pytest.raises(SlideError, match=r"small\.tif: tile 0 cannot be decoded; get it again"):
+        Slide.open(str(tmp_path / "small.tif")).read(0, 0, 9, 9)
 
 
 def test_a_missing_reader_is_named(monkeypatch):

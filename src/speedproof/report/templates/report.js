@@ -17,6 +17,14 @@ function sort(table, column, heading) {
   });
   table.tBodies[0].append(...rows.map(([row]) => row));
 }
+const narrow = matchMedia("(max-width: 700px)");
+function label() { // on a narrow page each cell shows its heading
+  if (!narrow.matches) return;
+  for (const {tHead, tBodies} of document.querySelectorAll(".table > table"))
+    for (const {cells} of tBodies[0].rows) for (const cell of cells) cell.dataset.label = tHead.rows[0].cells[cell.cellIndex].textContent;
+}
+label();
+narrow.addEventListener("change", label);
 for (const table of document.querySelectorAll(".table > table")) {
   if (table.tBodies[0].rows.length < 2) continue;
   [...table.tHead.rows[0].cells].forEach((heading, column) => {
@@ -66,9 +74,11 @@ for (const button of document.querySelectorAll(".copy")) {
     setTimeout(() => { button.textContent = "Copy"; }, 2000);
   });
 }
+const theme = document.querySelector(".theme");
+theme.addEventListener("change", () => { document.documentElement.dataset.theme = theme.value; });
 let folded = [];
 addEventListener("beforeprint", () => {
-  folded = [...document.querySelectorAll("details.section:not([open])")];
+  folded = [...document.querySelectorAll("details:not([open], .contents)")];
   for (const fold of folded) fold.open = true;
 });
 addEventListener("afterprint", () => { for (const fold of folded) fold.open = false; });

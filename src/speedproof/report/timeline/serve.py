@@ -99,7 +99,8 @@ class _Answer(BaseHTTPRequestHandler):
             file.seek(0)
             while piece := file.read(_PIECE):
                 self.wfile.write(piece)
-        self.server.fetched = True
+        if "Origin" in self.headers:  # as a browser asks for a page; others may look, and the page still gets it
+            self.server.fetched = True
 
     def do_OPTIONS(self) -> None:
         """Answer a browser that asks before it lets a page of the web read what this machine offers."""

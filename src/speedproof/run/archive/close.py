@@ -95,7 +95,7 @@ def _check_comparable(folder: Path, whole: dict[str, Run]) -> None:
     for name in others:
         if differing := differing_conditions(whole[first].conditions, whole[name].conditions):
             raise RecordError(
-                f"{folder}: {name} ran under another {', '.join(differing)} than {first}, so they cannot be compared; run the "
+                f"{folder}: {name} used a different {', '.join(differing)} than {first}, so they cannot be compared; run the "
                 "experiment again"
             )
     profilers = sorted({run.profiler for run in whole.values()} - {"none"})

@@ -21,7 +21,7 @@ def resolve_command(command: str, source: Path, path: str, contained: bool = Fal
     """
     first, *words = shlex.split(command)
     if needed := _name_needed_shell(command, first, words):
-        return command, [f"no shell reads {command!r:.80}; write {needed}"]
+        return command, [f"{command!r:.80} needs a shell; use {needed}"]
     if contained and os.sep not in first:
         return command, _list_missing_scripts(command, words, source)
     if contained and os.path.isabs(first):  # noqa: PTH117

@@ -11,14 +11,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath
 from stat import S_ISREG
+from typing import Any
 
 from speedproof.cluster.isolation import can_hide
 from speedproof.config.model import Variant
 from speedproof.config.workload import Workload
 from speedproof.results.files import write_text
+from speedproof.results.observations import MOST_CHANGED, RunWithout
 from speedproof.results.run_record import PROGRAMS
 from speedproof.run.outside_watch import shorten_home
 from speedproof.run.proof.request import REQUEST_SUFFIXES, read_request
+from speedproof.run.proof.tree_copy import copy_entry, digest_tree, is_large, require_utf8
 from speedproof.run.watched_program import list_overlaid, list_watched
 from speedproof.run.working_folder import UNWATCHED, list_outward_links
 from speedproof.stats.carried_over import list_kinds_of
@@ -146,6 +149,22 @@ class LeftFiles:
     spoilt: list[str]  # linked files and packages that others removed, or changed before it read them
 
 
+@dataclass
+class RunsWithout:
+    """What runs of a variant without files that warm-ups created add to what is known of its own warm-up."""
+
+    runs: list[RunWithout] = field(default_factory=list)
+    not_hidden: list[str] = field(default_factory=list)
+    own_not_hidden: list[str] = field(default_factory=list)
+    spoilt: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def as_observed(self) -> dict[str, Any]:
+        """Return it as fields of what is observed of the warm-up."""
+        unhidden = {name: getattr(self, name)[:MOST_CHANGED] for name in ("not_hidden", "own_not_hidden", "spoilt")}
+        return {"without": self.runs, **unhidden}
+
+
 def find_left_files(variant: Variant, own: WarmUpFiles, before: Sequence[WarmUpFiles]) -> LeftFiles:
     """Return what a variant's `own` warm-up and those `before` it left, as far as it is still there."""
     others = {name: path for one in before for name, path in one.created.items()}
@@ -232,7 +251,6 @@ def list_briefly(names: Sequence[str]) -> str:
 
 TREE, DIGESTS = "tree", "tree.sha256"
 OUTPUTS_FILE = "outputs.json"
-LINKED_FROM_MIB = 64
 _LARGEST_REQUEST = 2**16  # bytes
 
 
@@ -242,6 +260,7 @@ class Snapshot:
 
     linked: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)  # large, or ignored by git, and the proof lies in it
+    special: dict[str, str] = field(default_factory=dict)  # what has no content to copy, by name, and what each is
     changed: list[str] = field(default_factory=list)  # against the copy that an earlier call took
     source: Path | None = field(default=None, compare=False)  # the folder that was copied
 
@@ -256,7 +275,7 @@ def take_snapshot(source: Path, out: Path, committed: bool = False, commands: Se
     Raises :class:`ConfigError` if there is no commit.
     """
     tree = out / PROGRAMS / TREE
-    known, before = tree.is_dir(), _digest_tree(tree)
+    known, before = tree.is_dir(), digest_tree(tree)
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(0o700 | (source.stat().st_mode & 0o077), parents=True)  # no more open than what it copies
     (out / PROGRAMS / DIGESTS).touch()  # by which it is known for a proof, and not copied into itself
@@ -264,26 +283,22 @@ def take_snapshot(source: Path, out: Path, committed: bool = False, commands: Se
     names = [entry.name for entry in source.iterdir()]
     names = sorted({*names} - {*leave_out(str(source), names)})
     ignored = _ignored_by_git(source, names)
-    linked, left_out = {}, []
+    linked, left_out, special = {}, [], dict[str, str]()
     for entry in (source / name for name in names):
-        if entry.name in ignored or (not committed and ((entry.is_symlink() and entry.is_dir()) or _is_large(entry))):
-            if out.resolve().is_relative_to(entry.resolve()):  # it would hold what is measured of it
+        if entry.name in ignored or (not committed and ((entry.is_symlink() and entry.is_dir()) or is_large(entry))):
+            if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(entry)):  # it would hold what is measured of it
                 left_out.append(entry.name)
             else:
                 linked[entry.name] = str(entry.absolute())
-        elif committed:
-            continue
-        elif entry.is_dir():
-            shutil.copytree(entry, tree / entry.name, symlinks=True, ignore=leave_out)
-        else:
-            shutil.copy2(entry, tree / entry.name, follow_symlinks=entry.exists())
+        elif not committed:
+            special |= copy_entry(entry, tree / entry.name, leave_out, source)
     if committed:
         _take_commit(source, tree)
-    after = _digest_tree(tree)
+    after = digest_tree(tree)
     lines = [f"{digest.hex()}  {name}" for name, digest in after.items()]
     write_text(out / PROGRAMS / DIGESTS, "\n".join(["# What decides what is measured.", *lines, ""]))
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return Snapshot(linked, left_out, changed if known else [], source)
+    return Snapshot(linked, left_out, special, changed if known else [], source)
 
 
 def _list_outputs(out: Path) -> set[tuple[int, int]]:
@@ -314,8 +329,13 @@ def _identify(path: Path) -> tuple[int, int] | None:
 
 
 def _leave_out(outputs: set[tuple[int, int]], commands: list[str], folder: str, names: list[str]) -> list[str]:
-    """Return which entries of a folder are not copied: tools' own, our own output, proofs, and what is not a regular file."""
+    """Return which entries of a folder are not copied: tools' own, our own output, proofs, requests of these commands.
+
+    Raises :class:`ConfigError` if the name of another one is not UTF-8.
+    """
     paths = {name: Path(folder, name) for name in names}
+    for path in paths.values():
+        require_utf8(path)
     return [
         name for name, path in paths.items() if name in UNWATCHED or _is_none_of_its(path, outputs) or _asks_for(path, commands)
     ]
@@ -333,8 +353,7 @@ def _asks_for(path: Path, commands: list[str]) -> bool:
 def _is_none_of_its(path: Path, outputs: set[tuple[int, int]]) -> bool:
     if path.is_symlink():
         return False
-    special = not path.is_file() and not path.is_dir()  # a pipe, a socket
-    return special or _identify(path) in outputs or (path / PROGRAMS / DIGESTS).is_file()
+    return _identify(path) in outputs or (path / PROGRAMS / DIGESTS).is_file()
 
 
 def _take_commit(source: Path, tree: Path) -> None:
@@ -349,17 +368,6 @@ def _take_commit(source: Path, tree: Path) -> None:
         raise ConfigError(f"workdir: cannot read a commit of {source} ({why}); commit, or leave it out") from None
 
 
-def _digest_tree(tree: Path) -> dict[str, bytes]:
-    """Return the digest of each file of a tree, by its name: of its content, and of who may execute it."""
-    import hashlib
-
-    return {
-        path.relative_to(tree).as_posix(): hashlib.sha256(b"%o" % (path.stat().st_mode & 0o111) + path.read_bytes()).digest()
-        for path in (sorted(tree.rglob("*")) if tree.is_dir() else [])
-        if path.is_file()
-    }
-
-
 def _ignored_by_git(folder: Path, names: list[str]) -> set[str]:
     try:
         done = subprocess.run(
@@ -368,17 +376,3 @@ def _ignored_by_git(folder: Path, names: list[str]) -> set[str]:
     except OSError:
         return set()
     return set(done.stdout.split("\0")) - {""}
-
-
-def _is_large(entry: Path) -> bool:
-    """Return whether a file or folder is too large to be copied for each run."""
-    total = 0
-    paths = entry.rglob("*") if entry.is_dir() else [entry]
-    for path in paths:
-        try:
-            total += path.lstat().st_size
-        except OSError:
-            continue
-        if total > LINKED_FROM_MIB * 2**20:
-            return True
-    return False

@@ -58,4 +58,6 @@ def check_epochs(request: "ProofRequest", epochs: Mapping[str, int]) -> None:
 def name_gpu_need(request: "ProofRequest") -> str:
     if request.device == "cuda":
         return "--device cuda"
+    if request.device == "auto" and request.gpus > 1:
+        return f"--gpus {request.gpus}"
     return f"--metric {request.metric}" if request.metric and "cpu" not in METRICS[request.metric].devices else ""

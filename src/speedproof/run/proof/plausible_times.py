@@ -52,7 +52,7 @@ def check_observed_growth(marks: Marks) -> None:
         if are_since_start(marks, UNIT_S[unit]):
             last_s = UNIT_S[unit] * marks.times[-1].seconds
             raise RecordError(
-                f"epoch_s: the times grow to {format_value(last_s, 's')}, each by the time since the previous one; are these "
+                f"--epoch-s: the times grow to {format_value(last_s, 's')}, each by the time since the previous one; are these "
                 f"times since the start? add --cumulative{'' if unit == 's' else f' --unit {unit}'}"
             )
 
@@ -63,8 +63,8 @@ def _check_growing(times: Sequence[PrintedTime], process_s: float, longest_s: fl
     growing = len(times) > 1 and all(one.seconds < other.seconds for one, other in pairwise(times))
     if growing and _MOST * process_s <= last_s <= longest_s:
         raise RecordError(
-            f"epoch_s: the times grow to {format_value(last_s, 's')} in a process of {format_value(process_s, 's')}; are these "
-            "times since the start? add --cumulative"
+            f"--epoch-s: the times grow to {format_value(last_s, 's')} in a process of {format_value(process_s, 's')}; are "
+            "these times since the start? add --cumulative"
         )
 
 
@@ -74,7 +74,7 @@ def _in_unit(times: Sequence[PrintedTime], unit: TimeUnit) -> float:
 
 
 def _refuse(total_s: float, process_s: float, likely: TimeUnit | None) -> None:
-    said = f"epoch_s: the epochs add up to {format_value(total_s, 's')} in a process of {format_value(process_s, 's')}"
+    said = f"--epoch-s: the epochs add up to {format_value(total_s, 's')} in a process of {format_value(process_s, 's')}"
     if likely is None:
         raise RecordError(f"{said}; correct the pattern, which must match each epoch's time (no rate) once, or add --unit")
     raise RecordError(f"{said}; are these {UNIT_TITLES[likely]}? add --unit {likely}")

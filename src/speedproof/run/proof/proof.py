@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ from speedproof.run.proof.quiet import describe_machine, wait_aloud
 from speedproof.run.proof.request import ProofRequest, describe_asked
 from speedproof.run.proof.rounds_check import check_rounds
 from speedproof.run.proof.snakemake import ProfileExecutor, find_profile
+from speedproof.run.proof.stop_after import propose_stop
 from speedproof.run.proof.verdict import Verdict, choose_metric, judge, tabulate
 from speedproof.run.proof.warm_up import WarmUp
 from speedproof.run.proof.workspace import (
@@ -121,7 +123,8 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
         if request.profile is None:
             status.say(describe_machine(load, counters, _name_on_gpu(request), request.wait_for_quiet_min is not None))
         check_epochs(request, found.epochs)
-        metric = choose_metric(request, found.epochs)
+        metric = choose_metric(request, found.epochs, bool(found.reading.rate))
+        basis = replace(basis, stop_after=found.stop_after)
         measured = basis.describe(found.reading, found.epochs, metric, found.observed)
         _describe_plan(request, names, found, out, order_seed, status.say)
         tell_source(request, evaluation, status.say)
@@ -178,6 +181,8 @@ def _take_snapshot(request: ProofRequest, source: Path, out: Path, variables: Ma
         say(f"{commit}{'; only the commit is measured' if request.workdir == 'commit' else ''}")
     if snapshot.linked and request.workdir != "here":
         say(f"linked, not copied, into each run's folder: {_shorten(sorted(snapshot.linked))}")
+    if snapshot.special:
+        say(f"no files, so not copied: {_shorten([f'{name} ({kind})' for name, kind in sorted(snapshot.special.items())])}")
     if snapshot.left_out:
         say(f"hidden from the commands, because this proof is in it: {_shorten(snapshot.left_out)}")
     return snapshot
@@ -291,6 +296,8 @@ def _list_missing_tools(request: ProofRequest) -> list[str]:
         missing.append(str(error))
     if request.profile is None and (need := name_gpu_need(request)) and describe_gpu() is None:
         missing.append(f"{need}: no GPU here (`nvidia-smi` lists none); leave it out, or run on a machine with a GPU")
+    elif request.profile is None and request.device != "cpu" and 0 < (found := len(list_gpu_uuids())) < request.gpus:
+        missing.append(f"--gpus {request.gpus}: {format_count(found, 'GPU')} here; ask for no more, or run on another machine")
     return missing
 
 
@@ -345,17 +352,28 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     copies_s = runs * found.copy_s
     if copies_s > max(1.0, total_s / 10):
         cost += f", and about {format_duration(copies_s)} to copy the folder (--workdir here avoids this)"
-    metric = METRICS[choose_metric(request, found.epochs)].title
+    metric = METRICS[choose_metric(request, found.epochs, bool(found.reading.rate))]
+    by = metric.measure or metric.title
     units = _describe_units(found.units, request.cumulative)
     trusted = f"reported times are trusted ({request.trust_reported}); " if request.trust_reported else ""
     say(
         f"plan: {trusted}{most}{runs} timed runs in {request.most_rounds} rounds, in random order (seed "
         f"{order_seed}), {cost}; "
         f"{_START[request.workdir]}; {'blind: timed runs do not see speedproof; ' if request.blind else ''}"
-        f"compared by the {metric}, read from: {SOURCES[found.reading.source].title}{units}{traced}; results in {out}"
+        f"compared by {by}, read from: {SOURCES[found.reading.source].title}{units}{traced}; results in {out}"
     )
-    for line in _describe_places(request):
+    if found.recognized:
+        say(f"epochs: {found.recognized}; --epoch-s reads others, --metric process_s compares whole processes")
+    for line in [*_describe_stop(request, found), *_describe_places(request)]:
         say(line)
+
+
+def _describe_stop(request: ProofRequest, found: WarmUp) -> list[str]:
+    """Return after which epochs runs are ended, or that whole runs do not fit into the budget, if either is so."""
+    if found.stop_after:
+        return [f"ended early: each run ends after its first {format_count(found.stop_after, 'epoch')}, which are compared"]
+    proposed = propose_stop(found.process_s, found.epochs, request.budget)
+    return [proposed] if proposed else []
 
 
 def _describe_places(request: ProofRequest) -> list[str]:

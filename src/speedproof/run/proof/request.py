@@ -22,6 +22,7 @@ from speedproof.results.names import RunTracerName
 from speedproof.results.quality import Better
 from speedproof.run.proof.loss_names import find_loss_name
 from speedproof.run.proof.request_mistakes import list_mistakes
+from speedproof.run.proof.stop_after import StopAfter, read_stop
 from speedproof.util.errors import ConfigError
 from speedproof.util.secrets import scrub_secrets
 
@@ -29,7 +30,7 @@ _CLAIM = re.compile(r"\s*(?P<sign>>=|<=|>|<|≥|≤)\s*(?P<value>\d+(?:\.\d+)?)\
 _LARGEST_CLAIM = 1e9
 MOST_ROUNDS = max(LOOKS)
 BUDGET_MIN = 30.0
-_CLAIM_PANEL, _READING_PANEL, _QUALITY_PANEL, _ROUNDS_PANEL = "Claim and metric", "What is read", "Quality", "Rounds"
+_CLAIM_PANEL, _READING_PANEL, _QUALITY_PANEL, _ROUNDS_PANEL = "Claim and metric", "Reading epochs", "Quality", "Rounds"
 _ENVIRONMENT_PANEL, _PROFILING_PANEL, _CLUSTER_PANEL = "Environment", "Profiling", "Cluster"
 REQUEST_SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -80,7 +81,20 @@ def _check_number(commands: list[str]) -> list[str]:
     return commands
 
 
+def _read_count(given: Any) -> Any:
+    """Return a number as YAML has it, as text."""
+    return str(given) if type(given) is int else given
+
+
+def _check_stop(text: str) -> str:
+    read_stop(text)
+    return text
+
+
 Command = Annotated[str, AfterValidator(_check_command)]
+StopText = Annotated[
+    str, BeforeValidator(lambda given: str(given) if type(given) is int else given), AfterValidator(_check_stop)
+]
 RequestedJob = Annotated[JobResources, BeforeValidator(_read_job)]
 
 
@@ -129,7 +143,7 @@ class ProofRequest(Model):
     unit: TimeUnit | None = option(
         None, _READING_PANEL, "Unit of {epoch_s}: ns, us, ms, s, min or h. Default: as printed after the number, else s"
     )
-    cumulative: bool = option(False, _READING_PANEL, "{epoch_s} reads the time since the start; subtract to get epochs")
+    cumulative: bool = option(False, _READING_PANEL, "Times read by {epoch_s} are cumulative; speedproof takes differences")
     trust_reported: str | None = option(
         None,
         _READING_PANEL,
@@ -170,7 +184,13 @@ class ProofRequest(Model):
     )
     control: bool = option(False, _ROUNDS_PANEL, "Run the first command twice per round to show the noise")
     timeout_s: Positive | None = option(None, _ROUNDS_PANEL, "Time limit for each run", flag="--timeout", metavar="SECONDS")
-    wait: bool = option(False, _ROUNDS_PANEL, "Wait for another measurement on this machine to end. Default: fail")
+    stop_after: StopText | None = option(
+        None,
+        _ROUNDS_PANEL,
+        "End each run after so many epochs (10), or those of so long a warm-up (60s)",
+        metavar="EPOCHS|TIME",
+    )
+    wait: bool = option(False, _ROUNDS_PANEL, "Wait for another measurement here to end. Default: exit with an error")
     wait_for_quiet_min: Minutes | None = option(
         None,
         _ROUNDS_PANEL,
@@ -192,7 +212,12 @@ class ProofRequest(Model):
     )
     isolate: bool = option(False, _ENVIRONMENT_PANEL, "Discard what a run writes to HOME, /tmp and Python packages")
     passed: list[VariablePattern] = option(
-        [], _ENVIRONMENT_PANEL, "Pass variables whose names look like secrets", flag="--pass", metavar="PATTERN", alias="pass"
+        [],
+        _ENVIRONMENT_PANEL,
+        "Pass hidden variables to all runs: secrets, and others that profiled runs lack",
+        flag="--pass",
+        metavar="PATTERN",
+        alias="pass",
     )
     dropped: list[VariablePattern] = option(
         [],
@@ -202,7 +227,7 @@ class ProofRequest(Model):
         metavar="PATTERN",
         alias="drop",
     )
-    blind: bool = option(False, _ENVIRONMENT_PANEL, "Hide speedproof from timed runs")
+    blind: bool = option(False, _ENVIRONMENT_PANEL, "Hide speedproof from timed runs, to catch programs that detect it")
     device: Literal["auto", "cuda", "cpu"] = option("auto", _ENVIRONMENT_PANEL, "auto, cuda or cpu. Default: auto")
     gpus: Positive = option(
         1,
@@ -222,7 +247,7 @@ class ProofRequest(Model):
     profile: str | None = option(
         None,
         _CLUSTER_PANEL,
-        "Snakemake profile for running on a cluster, for example slurm",
+        "Snakemake profile (not a profiler) for running on a cluster, for example slurm",
         metavar="NAME",
         min_length=1,
     )
@@ -258,6 +283,11 @@ class ProofRequest(Model):
     def claims_at_most(self) -> bool:
         """Return whether the claim is that the ratio is at most something; not if there is none."""
         return self.claim is not None and read_claim(self.claim).low is None
+
+    @property
+    def stop(self) -> StopAfter:
+        """Return when runs are ended before their own end."""
+        return read_stop(self.stop_after) if self.stop_after else StopAfter()
 
     @property
     def fixed_rounds(self) -> int | None:

@@ -93,9 +93,9 @@ class Verdict(_Row):
         return [*(one.sentence for one in self.candidates), *describe_attempt(self.attempt)]
 
 
-def choose_metric(request: ProofRequest, epochs: dict[str, int]) -> str:
+def choose_metric(request: ProofRequest, epochs: dict[str, int], rates: bool = False) -> str:
     """Return what is compared: the named metric, a rate that is read, the epoch if all variants have one, else the process."""
-    return request.metric or default_metric(all(epochs.values()), bool(request.rate))
+    return request.metric or default_metric(all(epochs.values()), rates or bool(request.rate))
 
 
 def judge(comparison: Comparison, request: ProofRequest, names: list[str], metric: str, source: str, report: str) -> Verdict:

@@ -6,11 +6,12 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from secrets import randbelow
 from statistics import fmean, median
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -19,39 +20,46 @@ from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
 from speedproof.marks import MARKS_FILE
-from speedproof.profilers.convert import convert_input
-from speedproof.profilers.nsys import REPORT_FILE, read_capabilities
 from speedproof.results.observations import MOST_CHANGED, Arrivals, RunWithout, WarmUpObserved
-from speedproof.results.run_record import TRACE_FOLDER
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS
 from speedproof.run.arrivals import judge_arrivals
 from speedproof.run.caches import compile_cache, is_private, keep_caches
 from speedproof.run.command_words import program_command
 from speedproof.run.epoch_reports import Marks
 from speedproof.run.noted_reads import noting_reads
-from speedproof.run.nsys_runs import traced_command
 from speedproof.run.outside_watch import FIRST_WALK_S, find_changes, is_others, note_others, shorten_home
-from speedproof.run.process import last_words, list_allowed, read_end
-from speedproof.run.program import describe_cut, describe_left
-from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
-from speedproof.run.proof.left_files import HiddenFiles, LinkedFiles, WarmUpFiles, find_left_files, list_briefly, read_access
+from speedproof.run.process import last_words, list_allowed
+from speedproof.run.program import describe_cut, describe_left, describe_timeout
+from speedproof.run.proof.hidden_variables import name_hidden, name_missing
+from speedproof.run.proof.left_files import (
+    HiddenFiles,
+    LinkedFiles,
+    RunsWithout,
+    WarmUpFiles,
+    find_left_files,
+    list_briefly,
+    read_access,
+)
 from speedproof.run.proof.plausible_times import check_observed_growth, check_total
+from speedproof.run.proof.profiled_warm_up import try_profiler
+from speedproof.run.proof.recognition import choose_reading, needs_recognizing
 from speedproof.run.proof.request import ProofRequest
+from speedproof.run.proof.stop_after import StopAfter, describe_warm_up
 from speedproof.run.quality_command import Judge, find_judge, measure_quality
+from speedproof.run.read_lines import read_lines
 from speedproof.run.read_marks import read_marks
 from speedproof.run.read_progress import read_progress
 from speedproof.run.run_experiment import list_variables
 from speedproof.run.tampering import Manifest
-from speedproof.run.watched_program import RunEnd, Task, Watched, list_own_places, watch_program
+from speedproof.run.watched_program import Task, Watched, cut_to_limit, list_own_places, watch_program
 from speedproof.run.working_folder import list_fixed, working_folder
-from speedproof.trace.summarize import analyze_trace
 from speedproof.util.child_processes import StoppedError
-from speedproof.util.errors import RecordError, SpeedproofError, TrainingError
+from speedproof.util.errors import RecordError, TrainingError
 from speedproof.util.numbers import format_value
-from speedproof.util.scrub import profiled_environment
 
 # In a proof's folder: what is asked, for a warm-up by the workflow, and what that found.
 REQUEST_FILE, WARMED_UP = "request.json", Path("results/warm-up.json")
+Begin = Callable[[str | Callable[[float], str]], None]  # takes what begins: a text, or one made from its seconds so far
 _LONGER = 1.1  # than its warm-up is a run that is repeated: no check finds fault with less
 
 
@@ -68,6 +76,8 @@ class WarmUp(BaseModel):
     observed: dict[str, WarmUpObserved]  # of each variant
     qualities: dict[str, float | None]  # the last one that each variant reports, or that its judge measured; None: none
     unwatched: list[str]  # folders that are too large to be watched whole for what runs change
+    stop_after: int | None = None  # epochs, after which each run is ended
+    recognized: str | None = None  # whose lines are read, if no source was named
 
 
 @dataclass(frozen=True)
@@ -76,10 +86,12 @@ class _Setting:
     workload: Workload
     request: ProofRequest
     folder: Path  # for what programs print
+    stop: StopAfter  # when they are ended
 
 
 @dataclass(frozen=True)
 class _Tried:
+    seen: Watched
     marked: bool
     copy_s: float
     marks: Marks
@@ -90,25 +102,7 @@ class _Tried:
     quality: float | None
 
 
-@dataclass
-class _Without:
-    """What runs of a variant without files that warm-ups created add to what is known of its own warm-up."""
-
-    runs: list[RunWithout] = field(default_factory=list)
-    not_hidden: list[str] = field(default_factory=list)
-    own_not_hidden: list[str] = field(default_factory=list)
-    spoilt: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def as_observed(self) -> dict[str, Any]:
-        """Return it as fields of what is observed of the warm-up."""
-        unhidden = {name: getattr(self, name)[:MOST_CHANGED] for name in ("not_hidden", "own_not_hidden", "spoilt")}
-        return {"without": self.runs, **unhidden}
-
-
-def warm_up(
-    out: Path, config: Config, workload: Workload, request: ProofRequest, begin: Callable[[str], None] = lambda _: None
-) -> WarmUp:
+def warm_up(out: Path, config: Config, workload: Workload, request: ProofRequest, begin: Begin = lambda _: None) -> WarmUp:
     """Run each variant once, its output into `out`/warm-up, and choose one source for all; `begin` receives what begins.
 
     If timed runs are blind, each runs again: the first run may find cold caches, so it does not compare with them.
@@ -118,15 +112,21 @@ def warm_up(
     """
     if request.isolate:
         require_isolation()
-    setting = _Setting(config, workload, request, out / "warm-up")
+    setting = _Setting(config, workload, request, out / "warm-up", request.stop)
     for variant in config.completed_variants.values():
         if variant.kept_caches is not None:  # of an earlier warm-up
             shutil.rmtree(variant.kept_caches, ignore_errors=True)
     unwatched = _walk_first(config, workload)
     manifest = Manifest(list_fixed(workload, config.completed_variants.values()))
     tried = _try_all(setting, manifest, begin)
-    marked = all(one.marked for one in tried.values())
-    reading = request.named_reading() or request.reading("marks" if marked else "process")
+    reading, recognized = choose_reading(request, {name: (one.seen, one.marked) for name, one in tried.items()})
+    if recognized:
+        read = {name: read_lines(one.seen.reports.lines, reading) for name, one in tried.items()}
+        tried = {name: _take(one, read[name], request.stop.epochs) for name, one in tried.items()}
+    if any(one.seen.stopped_s for one in tried.values()):
+        count = _count_common(setting, reading, tried)
+        setting = replace(setting, stop=StopAfter(epochs=count))
+        tried = {name: _take(one, one.marks, count) for name, one in tried.items()}
     without = _run_without_left(setting, reading, tried, begin)
     manifest.check("in another run without what warm-ups left")
     watched_s = {}
@@ -135,21 +135,21 @@ def warm_up(
         watched_s[name] = _try_variant(setting, name).observed.process_s
     for name in tried if request.profiled else []:
         begin(f"warm-up: profiling {name.upper()}")
-        _try_profiler(config, workload, name, setting.folder)
-    return _summarize(setting, reading, tried, without, watched_s, unwatched)
+        try_profiler(config, workload, name, setting.folder)
+    found = _summarize(setting, reading, tried, without, watched_s)
+    return found.model_copy(update={"unwatched": unwatched, "recognized": recognized})
 
 
 def _summarize(
     setting: _Setting,
     reading: Reading,
     tried: Mapping[str, _Tried],
-    without: Mapping[str, _Without],
+    without: Mapping[str, RunsWithout],
     watched_s: Mapping[str, float],
-    unwatched: list[str],
 ) -> WarmUp:
     """Return what all runs found; `watched_s` holds the seconds of the repeated runs, if timed runs are blind."""
     variants = setting.config.completed_variants
-    notes = {name: [*one.notes, *_name_missing(variants[name]), *without[name].notes] for name, one in tried.items()}
+    notes = {name: [*one.notes, *name_missing(variants[name]), *without[name].notes] for name, one in tried.items()}
     return WarmUp(
         reading=reading,
         epochs={name: len(one.marks.epochs) if reading.source != "process" else 0 for name, one in tried.items()},
@@ -163,17 +163,47 @@ def _summarize(
             for name, one in tried.items()
         },
         qualities={name: one.quality for name, one in tried.items()},
-        unwatched=unwatched,
+        unwatched=[],
+        stop_after=setting.stop.epochs if any(one.seen.stopped_s for one in tried.values()) else None,
     )
 
 
-def _try_all(setting: _Setting, manifest: Manifest, begin: Callable[[str], None]) -> dict[str, _Tried]:
+def _count_common(setting: _Setting, reading: Reading, tried: Mapping[str, _Tried]) -> int:
+    """Return how many epochs all variants finished before they were ended.
+
+    Raises:
+        TrainingError: one finished none, or reports none.
+    """
+    counts = {name: len(one.marks.epochs) if reading.source != "process" else 0 for name, one in tried.items()}
+    least = min(counts, key=lambda name: counts[name])
+    if counts[least] == 0:
+        title = setting.config.completed_variants[least].title
+        hint = "name where its epochs are read (--epoch-s, --epoch, --rate, --file), or mark them"
+        if reading.source != "process":
+            hint = "allow more time"
+        raise TrainingError(
+            f"{title}: finished no epoch that is read before --stop-after {setting.request.stop_after}; {hint}; full output: "
+            f"{setting.folder / f'{least}.txt'}"
+        )
+    return counts[least]
+
+
+def _take(tried: _Tried, marks: Marks, epochs: int | None) -> _Tried:
+    """Return what was found of a warm-up if `marks` are read of it, and as if it had ended with its first `epochs`."""
+    seen, marks = cut_to_limit(tried.seen, marks, epochs)
+    fresh = _observe(tried.observed.changed, seen, marks, tried.observed.kept_caches)
+    quality = _read_last_quality(marks) if marks.qualities else tried.quality
+    return replace(tried, seen=seen, marks=marks, arrivals=judge_arrivals(marks), observed=fresh, quality=quality)
+
+
+def _try_all(setting: _Setting, manifest: Manifest, begin: Begin) -> dict[str, _Tried]:
     """Run each variant once, and check after each that nothing fixed was changed; the caches that it left are from then on."""
     names, variants = setting.config.measurement.variants, setting.config.completed_variants
     tried: dict[str, _Tried] = {}
     # The first variant last: what it leaves for others, they do not find in their warm-ups.
     for name in reversed(names):
-        begin(f"warm-up: {name.upper()} running")
+        budget_min = None if setting.stop else setting.request.budget
+        begin(partial(describe_warm_up, name.upper(), len(names), budget_min))
         tried[name] = _try_variant(setting, name, [one.files for one in tried.values()])
         if (kept := variants[name].kept_caches) is not None:
             manifest.add(Path(kept))
@@ -208,9 +238,9 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
             seen, judge = _run_once(setting, variant, log_file, Path(run), place)
         files = _note_files(seen, linked, before, read)
         cached = keep_caches(variant, place)
-        _check_end(setting, variant, seen.end, log_file)
+        _check_end(setting, variant, seen, log_file)
         try:
-            marked, marks = _read_first(seen, request)
+            marked, seen, marks = _read_first(seen, request)
             if judge is not None:
                 quality: float | None = measure_quality(judge).quality
             else:
@@ -218,41 +248,50 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
         except StoppedError:
             raise KeyboardInterrupt from None
         except RecordError as error:
-            raise TrainingError(f"{variant.title}: {error}; its output: {log_file}") from None
+            raise TrainingError(f"{variant.title}: {error}; full output: {log_file}") from None
     if request.margin is not None and judge is None and not marks.qualities:
         raise TrainingError(
-            f"{variant.title}: reports no quality, but --margin needs one; mark it, print it (--quality), or measure it "
-            "(--quality-command)"
+            f"{variant.title}: reports no quality, but --margin needs one; report it with speedproof.marks, print it "
+            "(--quality), or measure it (--quality-command)"
         )
     notes = [*([describe_left(seen.life.left)] if seen.life.left else []), *describe_cut(seen.cut)]
     observed = _observe(files.changed, seen, marks, cached)
-    return _Tried(marked, copy_s, marks, judge_arrivals(marks), notes, observed, files, quality)
+    return _Tried(seen, marked, copy_s, marks, judge_arrivals(marks), notes, observed, files, quality)
 
 
-def _check_end(setting: _Setting, variant: Variant, end: RunEnd, log_file: Path) -> None:
+def _check_end(setting: _Setting, variant: Variant, seen: Watched, log_file: Path) -> None:
     """Raise :class:`TrainingError` if a program failed, with its last words and the hidden variables that it mentions."""
+    end = seen.end
     if end.outcome == "stopped":  # with us, and nothing is wrong with it
         raise KeyboardInterrupt
     if end.completed:
         return
+    if end.timed_out:
+        epochs = 0
+        with suppress(RecordError):
+            epochs = len(_read_first(seen, setting.request)[2].epochs)
+        raise TrainingError(f"{variant.title}: {describe_timeout(end.reason, epochs)}; full output: {log_file}")
     last = last_words(log_file)
     asks = "; it waits for typed input, and there is none: pass the input as arguments or in a file"
-    why = f"{end.reason}{f': {last}' if last else ''}{asks if last.startswith('EOFError') else ''}"
-    why += f"; its output: {log_file}{_name_hidden(log_file, setting.request)}"
-    raise TrainingError(f"{variant.title}: {end.outcome}: {why}")
+    why = f"{end.reason}{f' ({last})' if last else ''}{asks if last.startswith('EOFError') else ''}"
+    why += f"; full output: {log_file}{name_hidden(log_file, setting.request)}"
+    raise TrainingError(f"{variant.title}: {why}")
 
 
-def _read_first(seen: Watched, request: ProofRequest) -> tuple[bool, Marks]:
-    """Return whether a program marks its epochs, and what it reports of them; check that its printed times can be."""
+def _read_first(seen: Watched, request: ProofRequest) -> tuple[bool, Watched, Marks]:
+    """Return whether a program marks its epochs, and what it reports of them; check that its printed times can be.
+
+    Of a program that was ended before its own end, what was seen ends with the last epoch.
+    """
     marked = bool(read_marks(seen.reports.folder / MARKS_FILE).epochs)
     if marked and request.blind and request.named_reading() is None:
         raise RecordError("marks its epochs, which blind runs cannot; print their times (--epoch-s), or drop --blind")
     reading = request.named_reading() or request.reading("marks" if marked else "process")
-    marks = read_progress(seen.reports, reading)
+    seen, marks = cut_to_limit(seen, read_progress(seen.reports, reading), request.stop.epochs)
     if not (reading.cumulative or request.trust_reported):
         check_observed_growth(marks)
     check_total([] if marks.rates else marks.times, seen.process_s, request.gpus)
-    return marked, marks
+    return marked, seen, marks
 
 
 def _list_changed_before(before: Sequence[WarmUpFiles]) -> set[str]:
@@ -294,21 +333,26 @@ def _run_once(
         # Of any round, so that a program does not know this run by it.
         seed = config.measurement.seed + randbelow(max(1, config.measurement.rounds))
         takes_ranges = setting.request.epoch_range is not None
-        task = Task(config, workload, variant, command, seed, taking_ranges=takes_ranges, hidden=hidden)
+        task = Task(
+            *(config, workload, variant, command, seed),
+            taking_ranges=takes_ranges,
+            hidden=hidden,
+            recognizing=needs_recognizing(setting.request),
+            stop_after=setting.stop.epochs or 0,
+            stop_after_s=setting.stop.seconds,
+        )
         judge = find_judge(config, workload, variant, place, seed, environ)
         return watch_program(task, run, place, output.fileno(), environ), judge
 
 
-def _run_without_left(
-    setting: _Setting, reading: Reading, tried: Mapping[str, _Tried], begin: Callable[[str], None]
-) -> dict[str, _Without]:
+def _run_without_left(setting: _Setting, reading: Reading, tried: Mapping[str, _Tried], begin: Begin) -> dict[str, RunsWithout]:
     """Run each variant once more without what its warm-up and those before it created elsewhere, if they did."""
     warmed = list(reversed(setting.config.measurement.variants))
-    found: dict[str, _Without] = {}
+    found: dict[str, RunsWithout] = {}
     for position, name in enumerate(warmed):
         before = [tried[one].files for one in warmed[:position]]
         left = find_left_files(setting.config.completed_variants[name], tried[name].files, before)
-        found[name] = one = _Without(not_hidden=left.not_hidden, spoilt=left.spoilt)
+        found[name] = one = RunsWithout(not_hidden=left.not_hidden, spoilt=left.spoilt)
         for hidden in left.hidden:
             while_ran = f"which appeared while {'it' if hidden.own else 'the other' if len(warmed) == 2 else 'others'} ran"
             why, run = _explain_no_hiding(setting.request), None
@@ -373,7 +417,7 @@ def _run_isolated(
         if not seen.end.completed:
             return None
         try:
-            marks = read_progress(seen.reports, reading)
+            seen, marks = cut_to_limit(seen, read_progress(seen.reports, reading), setting.stop.epochs)
         except StoppedError:
             raise KeyboardInterrupt from None
         except RecordError:
@@ -401,47 +445,3 @@ def _observe(changed: Sequence[str], seen: Watched, marks: Marks, cached: int) -
         changed_code=seen.outside.code[:MOST_CHANGED],
         kept_caches=cached,
     )
-
-
-def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -> None:
-    """Run a variant once under the profiler, and check that the trace tells where its time goes: not after all rounds have run.
-
-    Raises :class:`TrainingError` where it does not.
-    """
-    variant, log_file = config.completed_variants[name], folder / f"{name}-profiled.txt"
-    environ = {**profiled_environment(os.environ), **passed_variables(variant, os.environ, timed=False)}
-    with tempfile.TemporaryDirectory(prefix="speedproof-trace-") as scratch, working_folder(workload, variant) as place:
-        trace, by_torch = Path(scratch, TRACE_FOLDER), config.profiling.backend == "kineto"
-        words = []
-        if not by_torch:
-            words = traced_command(Path(scratch), read_capabilities(config.profiling.nsys), config.profiling, 1)
-        with log_file.open("wb") as output:
-            command = [*words, *program_command(workload, variant, None, place)]
-            task = Task(config, workload, variant, command, config.measurement.seed, traced_by_torch=by_torch)
-            seen = watch_program(task, Path(scratch), place, output.fileno(), environ)
-        try:
-            if not by_torch:
-                convert_input(Path(scratch, REPORT_FILE), trace, config.profiling.nsys)
-            analyze_trace(trace)
-        except SpeedproofError as error:
-            why = error.moved(Path(scratch), Path()) if seen.end.completed else seen.end.reason
-            raise TrainingError(
-                f"{variant.title}: its trace is unusable: {why}; leave --profiled out; its output: {log_file}"
-            ) from None
-
-
-def _name_missing(variant: Variant) -> list[str]:
-    """Return which of the caller's variables are missing: a cluster may start jobs without them."""
-    missing = [name for name in variant.settings.get("variables", []) if name not in os.environ]
-    more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
-    return [f"its job lacks your {', '.join(missing[:8])}{more} (sbatch passes variables with --export=ALL)"] if missing else []
-
-
-def _name_hidden(log_file: Path, request: ProofRequest) -> str:
-    """Return which hidden variables a failed program mentions, and the option that shows them."""
-    said = read_end(log_file)
-    secrets = [name for name in list_secrets(os.environ, request.passed, request.dropped) if name in said]
-    if secrets:
-        return f"; it does not see your {', '.join(secrets)} (--pass {secrets[0]} shows it)"
-    dropped = [name for name in list_dropped(os.environ, request.dropped) if len(name) > 3 and name in said]
-    return f"; it does not see your {', '.join(dropped)}, which --drop hides" if dropped else ""

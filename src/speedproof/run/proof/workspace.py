@@ -25,6 +25,7 @@ from speedproof.results.run_record import PROGRAMS
 from speedproof.run.program_variables import deciding_variables
 from speedproof.run.proof.find import RESULTS
 from speedproof.run.proof.left_files import DIGESTS, TREE, Snapshot
+from speedproof.run.proof.recognition import needs_recognizing
 from speedproof.run.proof.request import ProofRequest
 from speedproof.util.errors import ConfigError, SpeedproofError
 from speedproof.util.image_file import identify_image
@@ -114,6 +115,7 @@ class ProofBasis:
     digests: Mapping[str, str] = field(default_factory=dict)
     evaluation: Evaluation | None = None
     order_seed: int | None = None
+    stop_after: int | None = None  # epochs
 
     def describe(
         self,
@@ -159,6 +161,7 @@ class ProofBasis:
                 # Student's interval is of a number that was fixed: who adds rounds after a look finds more than there is.
                 **({"rounds": request.fixed_rounds} if request.fixed_rounds else {}),
                 **({"blind": True} if request.blind else {}),
+                **({"stop_after": self.stop_after} if self.stop_after else {}),
             },
         }
 
@@ -180,6 +183,8 @@ class ProofBasis:
             "pass_environment": request.passed,
             "drop_environment": request.dropped,
             "reads": reading.model_dump(mode="json"),
+            "stop_after": self.stop_after,
+            "terminal": needs_recognizing(request),  # so that warm-up and timed runs look alike to it
             "gpus": request.gpus,
             "own_ranks": request.gpus > 1,
             "told_epochs": False,  # in no run, since the warm-up has to find how many there are

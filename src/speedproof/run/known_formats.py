@@ -1,0 +1,95 @@
+"""The lines by which known programs report their progress, so that their epochs are read without a pattern."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from speedproof.config.reading import Reading, TimeUnit
+from speedproof.run.epoch_reports import Marks
+from speedproof.run.printed_output import Line
+from speedproof.run.read_lines import read_lines
+from speedproof.util.errors import RecordError
+
+
+@dataclass(frozen=True)
+class KnownFormat:
+    """Lines of a program that stand for its epochs, or steps, and the unit of the times in them."""
+
+    name: str  # who prints them
+    epoch: str | None = None
+    epoch_s: str | None = None
+    rate: str | None = None
+    unit: TimeUnit | None = None  # None of a time that is printed with its unit, or of no time
+    cumulative: bool = False
+    beside: str | None = None  # a line that it also prints, and others with the same lines do not
+    reading: Reading = field(init=False)
+
+    def __post_init__(self) -> None:
+        asked = {"epoch": self.epoch, "epoch_s": self.epoch_s, "rate": self.rate, "unit": self.unit}
+        reading = Reading.model_validate({"source": "lines", **asked, "cumulative": self.cumulative})
+        object.__setattr__(self, "reading", reading)
+
+    @property
+    def patterns(self) -> list[str]:
+        return [*self.reading.patterns, *([self.beside] if self.beside else [])]
+
+
+_RANK = r"^(?:\[?(?:default|rank)?\d+\]?: ?)?"  # as torchrun and srun put before a line
+_STAMP = r"^\[?\d[\d/: .,-]*\]?"
+
+KNOWN_FORMATS: tuple[KnownFormat, ...] = (
+    KnownFormat("nanoGPT", epoch_s=_RANK + r"iter \d+: loss \S+, time (\d+\.\d+)ms", unit="ms"),
+    KnownFormat(
+        "modded-nanogpt",
+        epoch_s=_RANK + r"step:\d+/\d+ (?:train_loss:\S+ )?train_time:(\d+)ms step_avg:",
+        unit="ms",
+        cumulative=True,
+    ),
+    KnownFormat("llm.c", epoch_s=r"^step +\d+/\d+ \| (?:train )?loss .* \| \(?(\d+\.\d+) ms \|", unit="ms"),
+    KnownFormat("llm.c on a CPU", epoch_s=r"^step \d+: train loss \S+ \(took (\d+\.\d+) ms\)", unit="ms"),
+    KnownFormat("Megatron-LM", epoch_s=r"\biteration +\d+/ *\d+ \|.* elapsed time per iteration \(ms\): (\d+\.\d+)", unit="ms"),
+    KnownFormat("nnU-Net", epoch_s=_STAMP + r": Epoch time: (\d+(?:\.\d+)?) s", unit="s"),
+    KnownFormat("Hugging Face's Trainer", rate=r"^\{.*'train_samples_per_second': '?(\d+(?:\.\d+)?)'?[,}]"),
+    KnownFormat("timm", epoch_s=r"\bTrain: \d+ \[ *\d+/\d+ .*\bTime: (\d+\.\d+)s, +[\d.]+/s +\(", unit="s"),
+    KnownFormat("OpenMMLab", epoch_s=r" - mmengine - INFO - (?:Epoch|Iter)\(train\) .*  time: (\d+\.\d+)", unit="s"),
+    KnownFormat("detectron2", epoch_s=r"\bd2\.utils\.events\]: .* iter: \d+ .*  time: (\d+\.\d+)", unit="s"),
+    KnownFormat("torchvision's references", epoch_s=r"^Epoch: \[\d+\] Total time: (\d+:\d\d:\d\d) \("),
+    KnownFormat("pytorch/examples, ImageNet", epoch_s=r"^Epoch: \[\d+\]\[ *\d+/\d+\]\s+Time +(\d+\.\d+) \(", unit="s"),
+    KnownFormat("MLPerf", epoch=r":::MLLOG \{.*\"key\": \"(?:epoch|block)_stop\""),
+    KnownFormat("Keras", epoch=r"^Epoch \d+/\d+\s*$", beside=r"^\s*\d+/\d+ .*/(?:step|epoch)\b"),
+    KnownFormat("Lightning's bar", epoch=r"^Epoch \d+(?=: +\d+%\|)"),
+    KnownFormat(
+        "LightGBM",
+        epoch_s=r"^\[LightGBM\] \[Info\] (\d+\.\d+) seconds elapsed, finished iteration \d+",
+        unit="s",
+        cumulative=True,
+    ),
+    KnownFormat("LightGBM", epoch=r"^\[\d+\]\s+\S+'s \S+: "),
+    KnownFormat("XGBoost", epoch=r"^\[\d+\]\s+\S+-[\w@-]+:"),
+)
+PATTERNS = [pattern for one in KNOWN_FORMATS for pattern in one.patterns]
+_SHOWN = 70
+
+
+@dataclass(frozen=True)
+class Recognized:
+    """Which known program prints such lines as were found, the first of them, and the epochs in them."""
+
+    format: KnownFormat
+    sample: str
+    marks: Marks
+
+
+def recognize(lines: Sequence[Line]) -> Recognized | None:
+    """Return the first known format in which lines report epochs; None if there is none."""
+    for one in KNOWN_FORMATS:
+        first = next((line.text for line in lines if re.search(one.reading.patterns[0], line.text)), None)
+        if first is None or (one.beside and not any(re.search(one.beside, line.text) for line in lines)):
+            continue
+        try:
+            marks = read_lines(lines, one.reading)
+        except RecordError:
+            continue
+        text = " ".join(first.split())
+        return Recognized(one, text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…", marks)
+    return None

@@ -1,0 +1,59 @@
+"""Which source of epochs the variants of a proof are read from, by what their warm-ups left if the request names none."""
+
+from collections.abc import Mapping
+
+from speedproof.config.reading import Reading
+from speedproof.results.run_record import EPOCHS_FILE
+from speedproof.run.known_formats import Recognized, recognize
+from speedproof.run.proof.plausible_times import check_observed_growth, check_total
+from speedproof.run.proof.request import ProofRequest
+from speedproof.run.watched_program import Watched, cut_to_limit
+from speedproof.stats.metrics import METRICS
+from speedproof.util.errors import RecordError, TrainingError
+
+
+def needs_recognizing(request: ProofRequest) -> bool:
+    """Return whether the lines of known programs are looked for: no source is named, and no metric that needs no epochs."""
+    of_process = request.metric is not None and EPOCHS_FILE not in METRICS[request.metric].files
+    return request.named_reading() is None and not of_process
+
+
+def choose_reading(request: ProofRequest, seen: Mapping[str, tuple[Watched, bool]]) -> tuple[Reading, str | None]:
+    """Return how all variants are read, by what was seen of each and whether it marked epochs, and whose lines those are.
+
+    Raises:
+        TrainingError: they print the lines of different programs.
+    """
+    if (named := request.named_reading()) is not None:
+        return named, None
+    if all(marked for _, marked in seen.values()):
+        return request.reading("marks"), None
+    found = {name: _recognize(one, request) for name, (one, _) in seen.items()} if needs_recognizing(request) else {}
+    known = {name: one for name, one in found.items() if one is not None}
+    if not known or len(known) < len(seen):
+        return request.reading("process"), None
+    formats = {one.format: one for one in known.values()}
+    if len(formats) > 1:
+        shown = ", ".join(f"{name.upper()} those of {one.format.name} (`{one.sample}`)" for name, one in known.items())
+        raise TrainingError(
+            f"the commands print lines of different programs, whose epochs may be other work: {shown}; name what is read "
+            "(--epoch-s, --rate), or compare whole processes (--metric process_s)"
+        )
+    (first,) = formats.values()
+    reading = first.format.reading.model_copy(update={"quality": request.reading("process").quality})
+    return reading, f"lines of {first.format.name}, such as `{first.sample}`"
+
+
+def _recognize(seen: Watched, request: ProofRequest) -> Recognized | None:
+    """Return whose lines a program printed, if the times in them can be."""
+    found = recognize(seen.reports.lines)
+    if found is None:
+        return None
+    seen, marks = cut_to_limit(seen, found.marks, request.stop.epochs)
+    try:
+        if not (found.format.cumulative or request.trust_reported):
+            check_observed_growth(marks)
+        check_total([] if marks.rates else marks.times, seen.process_s, request.gpus)
+    except RecordError:
+        return None
+    return found

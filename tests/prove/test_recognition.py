@@ -1,0 +1,65 @@
+"""Programs that are measured without a pattern, since their lines are known."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from speedproof.cli.application import app
+
+NANOGPT = 'for n in 0 1 2 3; do sleep $1; echo "iter $n: loss 3.$n, time ${2}.00ms, mfu 24.00%"; done\n'
+LLM_C = 'for n in 1 2 3; do sleep $1; echo "step    $n/3 | loss 7.1 | $2.00 ms | 45.1% bf16 MFU | 151 tok/s"; done\n'
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gpt.sh").write_text(NANOGPT)
+    (tmp_path / "llm.sh").write_text(LLM_C)
+    (tmp_path / "other.sh").write_text("sleep $1; echo done\n")
+    return tmp_path
+
+
+def prove(*words):
+    result = CliRunner().invoke(app, ["prove", *words, "--device", "cpu", "--rounds", "4", "--json", "--out", "out"])
+    return result, json.loads(result.stdout) if result.stdout else {}
+
+
+def test_known_lines_are_read_in_their_own_unit_and_named_in_the_plan(place):
+    result, verdict = prove("sh gpt.sh 0.10 100", "sh gpt.sh 0.05 50", "--quality", r"loss (\d+\.\d+)", "--better", "lower")
+    assert result.exit_code == 0, result.output
+    assert (verdict["source"], verdict["metric"]) == ("lines", "training_epoch_s")
+    assert verdict["candidates"][0]["ratio"] == pytest.approx(2.0)
+    said = " ".join(result.stderr.split())
+    assert "epochs: lines of nanoGPT, such as `iter 0: loss 3.0, time 50.00ms, mfu 24.00%`" in said.replace(
+        "100.00ms", "50.00ms"
+    )
+    assert "read as milliseconds" in said
+    epochs = next(iter((place / "out").glob("results/experiments/*/runs/*-a-timed/epochs.csv"))).read_text()
+    assert ",0.1," in epochs
+
+
+def test_an_endless_known_program_ends_after_its_first_epochs(place):
+    (place / "gpt.sh").write_text(NANOGPT.replace("0 1 2 3", "$(seq 1000)"))
+    result, _ = prove("sh gpt.sh 0.10 100", "sh gpt.sh 0.05 50", "--stop-after", "3")
+    assert result.exit_code == 0, result.output
+    assert json.loads((place / "out/warm-up.json").read_text())["epochs"] == {"a": 3, "b": 3}
+
+
+def test_lines_of_different_programs_are_refused_by_their_names(place):
+    result, _ = prove("sh gpt.sh 0.05 50", "sh llm.sh 0.05 50")
+    assert "A those of nanoGPT (`iter 0:" in str(result.exception)
+    assert "B those of llm.c (`step 1/3" in str(result.exception)
+    assert "--metric process_s" in str(result.exception)
+    assert prove("sh gpt.sh 0.05 50", "sh llm.sh 0.05 50", "--metric", "process_s")[1]["source"] == "process"
+
+
+def test_a_program_beside_an_unknown_one_is_compared_by_its_process(place):
+    result, verdict = prove("sh gpt.sh 0.05 50", "sh other.sh 0.1")
+    assert (verdict["source"], verdict["metric"]) == ("process", "process_s")
+    assert "lines of nanoGPT" not in result.stderr
+
+
+def test_known_lines_whose_times_cannot_be_are_not_read(place):
+    _, verdict = prove("sh gpt.sh 0.01 9000", "sh gpt.sh 0.01 9000")
+    assert verdict["source"] == "process"

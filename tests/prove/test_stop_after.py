@@ -1,0 +1,100 @@
+"""Programs that do not end by themselves, or not within the budget: `--stop-after`, `--timeout`, and what the plan proposes."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from speedproof.cli.application import app
+from speedproof.results.run_record import read_epochs
+from speedproof.run.proof.stop_after import StopAfter, describe_warm_up, propose_stop, read_stop
+
+READ = ("--epoch-s", r"took (\S+) s", "--device", "cpu", "--rounds", "4", "--json")
+# Sleeps $1 s an epoch, a thousand times; its answer to an interrupt looks like an epoch.
+ENDLESS = "trap 'echo took 77 s; exit 1' INT\nfor n in $(seq 1000); do sleep $1; echo took ${1}000 s; done\n"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "endless.sh").write_text(ENDLESS)
+    return tmp_path
+
+
+def prove(*words, commands=("bash endless.sh 0.2", "bash endless.sh 0.1")):
+    return CliRunner().invoke(app, ["prove", *commands, "--out", "out", *words])
+
+
+def read_runs(place):
+    return [read_epochs(run)["train_s"].tolist() for run in sorted((place / "out").glob("results/experiments/*/runs/*"))]
+
+
+def test_a_thousand_epochs_are_measured_by_their_first_ones(place):
+    result = prove(*READ, "--stop-after", "3")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["candidates"][0]["ratio"] == pytest.approx(2.0)
+    runs = read_runs(place)
+    assert (len(runs), {len(one) for one in runs}) == (8, {3})
+    assert "each run ends after its first 3 epochs, which are compared" in " ".join(result.stderr.split())
+
+
+def test_of_a_time_all_variants_are_compared_by_the_epochs_that_the_slowest_finishes(place):
+    result = prove(*READ, "--stop-after", "1s")
+    assert result.exit_code == 0, result.output
+    (count,) = {len(one) for one in read_runs(place)}
+    assert 2 <= count <= 5  # in one second at 0.2 s each
+    warmed = json.loads((place / "out/warm-up.json").read_text())
+    assert (warmed["stop_after"], warmed["epochs"]) == (count, {"a": count, "b": count})
+    assert warmed["process_s"]["b"] < warmed["process_s"]["a"]  # as if it had ended with as many epochs
+
+
+def test_without_epochs_there_is_nothing_to_stop_after(place):
+    result = prove("--device", "cpu", "--stop-after", "0.5s")
+    assert "finished no epoch that is read before --stop-after 0.5s; name where its epochs are read" in str(result.exception)
+
+
+def test_a_timeout_says_how_many_epochs_it_saw(place):
+    result = prove(*READ, "--timeout", "1")
+    assert "did not end within 1 s" in str(result.exception)
+    assert ": --stop-after " in str(result.exception)
+
+
+def test_programs_that_end_before_the_limit_are_measured_whole(place):
+    (place / "short.sh").write_text("for n in 1 2 3; do sleep $1; echo took ${1}000 s; done\n")
+    result = prove(*READ, "--stop-after", "60s", commands=("sh short.sh 0.1", "sh short.sh 0.05"))
+    assert (result.exit_code, {len(one) for one in read_runs(place)}) == (0, {3})
+    assert "ended early" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "stop"), [("10", StopAfter(epochs=10)), ("90s", StopAfter(seconds=90)), ("2 min", StopAfter(seconds=120))]
+)
+def test_a_limit_is_a_number_of_epochs_or_a_time(text, stop):
+    assert read_stop(text) == stop
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "2.5", "s", "0s", "5 tok/s", "1 min 20 s", "inf s"])
+def test_any_other_limit_is_a_mistake(text):
+    with pytest.raises(ValueError, match="write a number of epochs, such as 10, or a time, such as 60s or 5min"):
+        read_stop(text)
+
+
+def test_a_run_that_is_ended_early_cannot_be_profiled():
+    result = prove("--stop-after", "3", "--profiled", "1")
+    assert "--stop-after and --profiled: a run that is ended early leaves no trace" in str(result.exception)
+
+
+def test_the_plan_proposes_a_limit_if_whole_runs_exceed_the_budget():
+    # Four rounds of 300 + 300 s are 2400 s; of 100 epochs, 75 fit into 1800 s.
+    proposed = propose_stop({"a": 300, "b": 300}, {"a": 100, "b": 200}, 30)
+    assert "--stop-after 75 ends each run after 75 epochs, or --budget 40 allows whole runs" in proposed
+    assert propose_stop({"a": 200, "b": 25}, {"a": 100, "b": 200}, 30) is None
+    assert propose_stop({"a": 300, "b": 300}, {"a": 100, "b": 200}, None) is None
+    assert propose_stop({"a": 300, "b": 300}, {"a": 0, "b": 0}, 30) is None
+
+
+def test_a_warm_up_that_is_too_long_says_so_while_it_runs():
+    # 30 min for four rounds of two variants: 225 s each.
+    assert describe_warm_up("A", 2, 30, 225) == "warm-up: A running, 225 s"
+    assert "interrupt, add --stop-after 225s" in describe_warm_up("A", 2, 30, 226)
+    assert describe_warm_up("A", 2, None, 1e6) == "warm-up: A running, 1000000 s"
