@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
-from speedproof.results.experiment import EXPERIMENT_FILE, LOOKS, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun
+from speedproof.results.experiment import EXPERIMENT_FILE, LOOKS, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun, Stopped
 from speedproof.results.files import read_record
 from speedproof.results.run_record import RUN_FILE, read_run
 from speedproof.run.proof.quality_questions import question_seeds
@@ -19,7 +19,7 @@ from speedproof.stats.estimates import Interval, estimate_ratio, find_slack, lis
 from speedproof.stats.metrics import read_compared
 from speedproof.stats.sequential import repeat_interval
 from speedproof.util.errors import RecordError
-from speedproof.util.numbers import format_ratio, format_value
+from speedproof.util.numbers import format_count, format_ratio, format_value
 from speedproof.util.text import find_width, fold, plain, printable
 
 EVERY_S = 1.8  # and what a busy machine adds: at least every two seconds
@@ -128,9 +128,13 @@ class Progress(Observer):
         self._each = len(self._names) + control
         self._done: dict[str, EndedRun] = {}
         self._said = 0
+        self._kept: list[str] = []  # what is to be printed of rounds of an earlier call, once a run begins
+        self._begun = False
 
     def begin_run(self, planned: PlannedRun) -> None:
         """Show this run as the current one."""
+        self._begun = True
+        self._print_kept()
         if planned.mode != "timed":
             self._status.go_on_with(f"profiling {planned.variant.upper()}")
             return
@@ -150,9 +154,21 @@ class Progress(Observer):
         done = len(self._done) // self._each
         if done > self._said:
             self._said = done
-            self._status.say(self._describe(done))
-            for question in question_seeds(self._done.values()) if done == 2 and self._judges_quality else []:
-                self._status.say(question)
+            questions = question_seeds(self._done.values()) if done == 2 and self._judges_quality else []
+            self._kept += [self._describe(done), *questions]
+            if self._begun or not ended.kept:
+                self._print_kept()
+
+    def conclude(self, stopped: Stopped | None) -> None:
+        """Print why nothing was run, if nothing was."""
+        if not self._begun:
+            decided = "already decided" if stopped and stopped.reason == "decided" else "no more rounds were due"
+            self._status.say(f"{decided} after {format_count(self._said, 'round')} of an earlier call; nothing was run")
+
+    def _print_kept(self) -> None:
+        for text in self._kept:
+            self._status.say(text)
+        self._kept = []
 
     @property
     def seen(self) -> set[str]:
