@@ -1,7 +1,7 @@
 """Which files in temporary folders are another program's: runs are not held responsible for those.
 
 The system does not record who wrote a file. But a path is another program's if it also changes while no run of ours can write
-to it, or if a process that is alive after a run, when all of its own have ended, works in it or names it.
+to it. It is one, too, if a process works in it or names it after a run, whose own processes have all ended by then.
 """
 
 import os

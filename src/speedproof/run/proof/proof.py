@@ -51,7 +51,7 @@ from speedproof.run.proof.request import ProofRequest, describe_asked
 from speedproof.run.proof.rounds_check import check_rounds
 from speedproof.run.proof.snakemake import ProfileExecutor, find_profile
 from speedproof.run.proof.stop_after import propose_stop
-from speedproof.run.proof.verdict import Verdict, choose_metric, judge, tabulate
+from speedproof.run.proof.verdict import Verdict, choose_metric, describe_processes, judge, tabulate
 from speedproof.run.proof.warm_up import WarmUp
 from speedproof.run.proof.workspace import (
     ProofBasis,
@@ -207,6 +207,8 @@ def _tell_verdict(verdict: Verdict, comparison: Comparison, names: list[str], wh
     for sentence in verdict.sentences:
         tell(sentence)
     for line in lay_out(Listing("", *tabulate(verdict, comparison, names))):
+        tell(line)
+    for line in describe_processes(verdict, comparison, names):
         tell(line)
     tell(f"Why: {why}")
     tell(f"Report: {verdict.report}")

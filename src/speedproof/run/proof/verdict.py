@@ -12,8 +12,8 @@ from speedproof.results.comparison import Comparison
 from speedproof.results.comparison_rows import ObjectionKind
 from speedproof.results.experiment import StopReason
 from speedproof.run.proof.request import ProofRequest, describe_asked
-from speedproof.stats.finding import RatioFinding, Reader
-from speedproof.stats.metrics import default_metric
+from speedproof.stats.finding import RatioFinding, Reader, find_whole
+from speedproof.stats.metrics import PROCESS, default_metric
 from speedproof.stats.proof_claim import Proof
 from speedproof.util.numbers import format_range, format_ratio, format_value
 from speedproof.util.secrets import scrub_secrets
@@ -198,7 +198,25 @@ def tabulate(verdict: Verdict, comparison: Comparison, names: list[str]) -> tupl
                 "" if one is None else one.outcome,
             ]
         )
-    return ["variant", f">{verdict.metric}", ">95 % interval", ">ratio", *([">observed"] if observed else []), "outcome"], rows
+    title = comparison.title_of(verdict.metric) if verdict.metric in comparison.metrics else verdict.metric
+    return ["variant", f">{title}", ">95 % interval", ">ratio", *([">observed"] if observed else []), "outcome"], rows
+
+
+def describe_processes(verdict: Verdict, comparison: Comparison, names: list[str]) -> list[str]:
+    """Return a line for each candidate whose whole process has another outcome, unless its sentence shows that."""
+    if verdict.metric == PROCESS:
+        return []
+    reader = Reader(comparison)
+    lines = []
+    for name, judged in zip(names[1:], verdict.candidates, strict=True):
+        own, whole = (reader.find_timed(names[0], name, metric) for metric in (verdict.metric, PROCESS))
+        is_said = own and (find_whole(own, comparison) or any(one.kind == "direction" for one in own.objections))
+        if own and whole and own.outcome != whole.outcome and not is_said:
+            value, interval = format_ratio(whole.centre, whole.low, whole.high)
+            spread = f" (95 % interval {interval})" if whole.low is not None else ""
+            what = f"By the {comparison.title_of(PROCESS)}, {judged.command} measured {value} as fast as {judged.against}"
+            lines.append(f"{what}{spread}: {whole.outcome}.")
+    return lines
 
 
 def _show_observed(one: Judged | None) -> str:
