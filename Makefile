@@ -12,10 +12,15 @@ WORKLOADS := $(wildcard workloads/*/pyproject.toml)
 # compile torch for itself, which takes ten seconds or more.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Run the whole workflow on synthetic volumes; print the verdict and the path of the report.
+# Run the whole workflow on synthetic volumes; print the verdict and what it means. A failed step prints its error, though
+# Snakemake prints progress only.
 demo: $(VENV)/.installed
-	$(BIN)/snakemake --cores all --configfile workflow/config/demo.yaml
+	$(BIN)/snakemake --cores all --quiet host reason rules --configfile workflow/config/demo.yaml
 	@$(BIN)/speedproof results show --from results/demo
+	@echo
+	@echo "Done: two training scripts ran four times each, in random order, on small synthetic CTs. The verdict is the first"
+	@echo "sentence above: which one is faster on this machine, by how much, and how certain that is. This shows how speedproof"
+	@echo "works, not how fast the scripts are on a GPU. To see the evidence, open results/demo/report.html in a browser."
 
 # Run the tests, including whole workflow runs. TESTS="-m 'parts and not faults'" runs only those that need nsys, Apptainer, Slurm
 # or a browser, including those of `make cluster`. Three processes on two cores, since many tests wait for programs.

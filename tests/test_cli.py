@@ -133,6 +133,12 @@ def test_only_commands_that_take_a_request_load_its_model():
     assert loaded == [False, False, True]
 
 
+def test_to_know_the_commands_loads_no_reader_of_packages_and_archives():
+    code = "import sys, speedproof.cli.application; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"importlib.metadata", "email", "zipfile", "tempfile", "hashlib"} & set(loaded) == set()
+
+
 def test_every_step_of_the_rules_is_a_subcommand():
     called = {
         " ".join(words[3 : 4 + (words[3] in {"trace", "results"})])

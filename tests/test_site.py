@@ -13,7 +13,7 @@ from docs.reference import name_type, write_reference
 from docs.verdict_schema import SCHEMA, write_schema
 from speedproof.config.model import Config
 from speedproof.results.comparison_rows import ObjectionKind
-from speedproof.run.proof.verdict import STATUS, Judged, JudgedObjection, Verdict
+from speedproof.run.proof.verdict import STATUS, Judged, JudgedObjection, MeasuredVariant, Verdict
 from speedproof.stats.metrics import METRICS
 from tests.workflow.checkout import ROOT
 
@@ -98,7 +98,13 @@ def read_page(name):
 
 
 @pytest.mark.parametrize(
-    ("model", "heading"), [(Verdict, "The verdict"), (Judged, "A candidate"), (JudgedObjection, "An objection")]
+    ("model", "heading"),
+    [
+        (Verdict, "The verdict"),
+        (MeasuredVariant, "A variant"),
+        (Judged, "A candidate"),
+        (JudgedObjection, "An objection"),
+    ],
 )
 def test_the_page_of_the_verdict_has_each_field_with_its_type_in_order(model, heading):
     section = read_page("verdict-schema.md").partition(f"## {heading}\n")[2].partition("\n## ")[0]

@@ -22,7 +22,7 @@ from tests.session_folders import make_session_folder
 _SERVER = multiprocessing.get_context("forkserver")
 # What a proof imports, once for all proofs of a test process.
 _SERVER.set_forkserver_preload(["speedproof.cli.application", "speedproof.run.proof.executor", "tests.adversary.children"])
-PROOF = ("--rounds", "4", "--device", "cpu", "--json", "--quiet")
+PROOF = ("--rounds", "4", "--device", "cpu", "--name", "A", "--name", "B", "--json", "--quiet")
 _LONGEST_S = 120.0
 
 

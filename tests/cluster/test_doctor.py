@@ -158,17 +158,42 @@ def test_where_no_run_is_to_be_profiled_nobody_asks_for_a_profiler(tmp_path):
     assert (ended.exit_code, "no-such-nsys" in ended.output) == (1, True)
 
 
-def test_whatever_is_not_good_has_a_cure():
+def test_whatever_is_not_good_has_a_hint():
     with pytest.raises(ValidationError):
         Finding(subject="GPU", state="absent", found="none")
     with pytest.raises(ValidationError):
-        Finding(subject="GPU", state="good", found="one", cure="none")
+        Finding(subject="GPU", state="good", found="one", hint="none")
+
+
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        ({"GPU": "absent", "profiler": "good"}, "can time programs; it cannot trace a GPU, because it has none."),
+        ({"GPU": "good", "profiler": "good"}, "can time programs and trace its GPU."),
+        ({"GPU": "good", "profiler": "notice"}, "can time programs; it can trace its GPU only for programs that use torch."),
+        ({"GPU": "good"}, "can time programs on its GPU."),
+        ({"GPU": "problem", "profiler": "good", "scratch": "problem"}, "cannot run what is asked: see GPU, scratch."),
+    ],
+)
+def test_the_last_line_is_what_it_all_comes_to(states, said):
+    findings = [
+        Finding(subject=subject, state=state, found="x", hint=None if state == "good" else "y")
+        for subject, state in states.items()
+    ]
+    assert describe_findings(Diagnosis(findings=findings))[-1] == f"This machine {said}"
+
+
+def test_a_diagnosis_of_version_1_called_a_hint_a_cure(tmp_path):
+    finding = {"subject": "cores", "state": "notice", "found": "2", "cure": "ask for more"}
+    (tmp_path / "doctor.json").write_text(json.dumps({"schema_version": 1, "findings": [finding], "seal": None}))
+    (read,) = read_diagnosis(tmp_path).findings
+    assert read == Finding(subject="cores", state="notice", found="2", hint="ask for more")
 
 
 def test_findings_read_as_lines_and_survive_a_file(tmp_path):
-    finding = Finding(subject="cores", state="notice", found="2", cure="ask for more")
+    finding = Finding(subject="cores", state="notice", found="2", hint="ask for more")
     diagnosis = Diagnosis(findings=[finding])
-    assert describe_findings(diagnosis) == ["! cores: 2", "    ask for more"]
+    assert describe_findings(diagnosis)[:2] == ["! cores: 2", "    ask for more"]
     assert read_diagnosis(tmp_path) is None
     (tmp_path / "doctor.json").write_text(json.dumps(diagnosis.model_dump(mode="json")))
     assert read_diagnosis(tmp_path) == diagnosis

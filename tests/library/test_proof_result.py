@@ -37,7 +37,7 @@ def test_a_proof_s_folder_is_loaded_as_it_was_found(proof):
 def test_a_frame_has_a_row_for_each_variant_and_metric(proof):
     frame = proof.to_frame().set_index(["metric", "variant"])
     assert frame.index.is_unique
-    slow, fast = (frame.loc[("training_epoch_s", name)] for name in ("A: sh slow.sh", "B: sh fast.sh"))
+    slow, fast = (frame.loc[("training_epoch_s", name)] for name in ("A (sh slow.sh)", "B (sh fast.sh)"))
     assert (slow["unit"], slow["runs"], fast["pairs"], fast["outcome"]) == ("s", 6, 6, "faster")
     assert (fast["ratio"], fast["ratio_low"], fast["ratio_high"]) == (proof.ratio, *proof.interval)
     assert slow["centre"] / fast["centre"] == pytest.approx(proof.ratio)

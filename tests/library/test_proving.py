@@ -56,7 +56,7 @@ def test_a_session_s_pandas_is_left_alone(place, measured):
     before = pd.Series(["a"]).dtype
     frame = speedproof.prove(*COMMANDS, **READ).to_frame()
     assert pd.Series(["a"]).dtype == before
-    assert frame["variant"].tolist()[:2] == ["A: sh slow.sh", "B: sh fast.sh"]
+    assert frame["variant"].tolist()[:2] == ["A (sh slow.sh)", "B (sh fast.sh)"]
 
 
 def test_a_thread_may_prove(place, measured):

@@ -52,7 +52,7 @@ def test_a_costly_step_every_now_and_then_makes_a_program_slower():
     # Without the first step: 15 × 0.015 s and 4 × 0.15 s are 0.825 s, against 19 × 0.03 s.
     assert (found["outcome"], found["ratio"]) == ("slower", pytest.approx(0.57 / 0.825, rel=NEAR))
     assert (status, [one for one in without_machine(found["objections"]) if one["blocks"]]) == (0, [])
-    assert sentence.startswith("Slower: python train.py 0.015 0.15 5 20 0 is 0.")
+    assert sentence.startswith("Slower: B (… 0.015 0.15 5 …) is 0.")
 
 
 def test_more_epochs_than_a_shorter_one_pays_for():
@@ -66,7 +66,7 @@ def test_more_epochs_than_a_shorter_one_pays_for():
     assert objection["values"]["all_epochs"] == pytest.approx(0.5, rel=NEAR)
     # The whole has to show half of the gain, as logarithms.
     assert objection["values"]["process_low"] < objection["values"]["process"] < objection["values"]["process_high"] < 2**0.5
-    assert sentence.startswith("Inconclusive: python train.py 0.03 0.03 1 20 0 ran 20 epochs and the other 5: it is ")
+    assert sentence.startswith("Inconclusive: B (… 0.03 0.03 1 20 …) ran 20 epochs and the other 5: it is ")
     assert "× as fast by its average epoch, but 0." in sentence and "×) as a whole process; " in sentence
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.run.proof.executor import ENDING, LocalExecutor
-from speedproof.run.proof.progress import EVERY_S, Status
+from speedproof.run.proof.live_status import EVERY_S, Status
 from speedproof.run.proof.request import check_request
 from speedproof.util.child_processes import Patience, StoppedError, answering_stops, raising_when_stopped
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from speedproof.results.run_record import EPOCHS_FILE
-from speedproof.run.proof.progress import Status
+from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.proof import prove_request
 from speedproof.run.proof.request import check_options
 
@@ -37,7 +37,7 @@ def opened(monkeypatch):
 
 def prove(place):
     asked = {"commands": ["sh a.sh", "sh b.sh"], "rounds": 4, "epoch_s": r"took (\S+)", "device": "cpu"}
-    prove_request(check_options(asked), place / "out", place, Status(quiet=True), lambda line: None)
+    prove_request(check_options(asked), place / "out", place, Status(quiet=True))
 
 
 def test_a_proof_opens_the_epochs_of_a_run_four_times_and_reads_finished_results_once(place, opened):

@@ -7,7 +7,7 @@ from speedproof.results.files import read_record
 from speedproof.run.proof.attempts import ORDER_FILE, draw_order_seed
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.left_files import DIGESTS
-from speedproof.run.proof.progress import Status
+from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.proof import prove_request
 from speedproof.run.proof.request import check_request
 from tests.prove.recorded import leave_experiment
@@ -47,7 +47,7 @@ def test_a_proof_that_goes_on_has_the_order_that_its_plan_names(place, monkeypat
     monkeypatch.setattr(Status, "say", lambda status, line: said.append(line))
     plans = []
     for _ in range(2):
-        prove_request(request, place / "out", place, Status(quiet=True), lambda line: None)
+        prove_request(request, place / "out", place, Status(quiet=True))
         plans.append(read_record(place / "out/results/experiments/experiment-1" / PLAN_FILE, Plan))
     assert plans[0] == plans[1] and plans[0].design == "blocks of four"
     shown = [line for line in said if "in random order (seed " in line]

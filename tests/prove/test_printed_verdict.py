@@ -5,11 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from speedproof.config.model import Measurement
 from speedproof.results.experiment import PlannedRun
 from speedproof.run.proof.left_files import Snapshot
-from speedproof.run.proof.progress import Progress, Status
+from speedproof.run.proof.live_status import Status
+from speedproof.run.proof.progress import Progress
 from speedproof.run.proof.request import check_request
-from speedproof.run.proof.verdict import describe_processes, judge, tabulate
+from speedproof.run.proof.verdict import judge, tabulate
 from speedproof.run.proof.workspace import ProofBasis, write_claims
 from speedproof.run.run_experiment import EndedRun
 from speedproof.stats.metrics import PROCESS, TRAINING_EPOCH
@@ -29,43 +31,48 @@ def compared(tmp_path):
     return request, evidence.comparison
 
 
-def judged(compared, whole):
-    """Return the verdict and the comparison, in which the ratio of whole processes has these values."""
+def judged(compared, place, whole):
+    """Return the verdict if the ratio of whole processes has these values."""
     request, comparison = compared
     ratios = [one.model_copy(update=whole if one.metric == PROCESS else {}) for one in comparison.ratios]
     comparison = comparison.model_copy(update={"ratios": ratios})
-    return judge(comparison, request, ["a", "b"], TRAINING_EPOCH, "lines", "report.html"), comparison
+    return judge(comparison, request, TRAINING_EPOCH, "lines", "report.html", place / "out")
 
 
-def test_the_table_has_the_reports_title_and_the_json_the_key(compared):
-    verdict, comparison = judged(compared, {})
-    assert tabulate(verdict, comparison, ["a", "b"])[0][:2] == ["variant", ">training epoch"]
-    assert verdict.metric == "training_epoch_s"
+def test_the_table_has_the_reports_title_and_the_json_the_key(compared, tmp_path):
+    verdict = judged(compared, tmp_path, {})
+    assert tabulate(verdict)[0][1] == ">training epoch" and verdict.metric == "training_epoch_s"
 
 
-def test_the_whole_process_is_named_if_its_outcome_is_another(compared):
-    verdict, comparison = judged(compared, {"centre": 1.1, "low": 0.9, "high": 1.344, "outcome": "inconclusive"})
-    assert describe_processes(verdict, comparison, ["a", "b"]) == [
-        "By the whole process, sh b.sh measured 1.10× as fast as sh a.sh (95 % interval 0.900–1.34×): inconclusive."
-    ]
+def test_the_whole_process_is_named_if_its_outcome_is_another(compared, tmp_path):
+    verdict = judged(compared, tmp_path, {"centre": 1.1, "low": 0.9, "high": 1.344, "outcome": "inconclusive"})
+    said = "By the whole process, B (sh b.sh) measured 1.10× as fast as A (sh a.sh) (95 % interval 0.900–1.34×): inconclusive."
+    assert said in [sentence.replace("\u00a0", " ") for sentence in verdict.further_sentences]
 
 
-def test_it_is_not_if_the_outcome_is_the_same_or_the_sentence_has_it(compared):
+def test_it_is_not_if_the_outcome_is_the_same_or_the_sentence_has_it(compared, tmp_path):
     for whole in ({}, {"centre": 0.5, "low": 0.4, "high": 0.6, "outcome": "slower"}):
-        assert describe_processes(*judged(compared, whole), ["a", "b"]) == []
+        assert judged(compared, tmp_path, whole).candidates[0].whole_process is None
 
 
 def ended(name, number, kept):
     planned = PlannedRun(variant=name, mode="timed", round=number, seed=number)
     compared = SimpleNamespace(cost=2.0 if name == "a" else 1.0, resolution=0.0)
-    return EndedRun(f"{number}-{name}", planned, SimpleNamespace(process_s=1.0), compared, kept)
+    return EndedRun(
+        f"{number}-{name}",
+        planned,
+        SimpleNamespace(process_s=1.0, started=f"{number}{name}", ended=f"{number}{name}"),
+        compared,
+        kept,
+    )
 
 
 @pytest.fixture
 def printed():
     stream = io.StringIO()
+    measurement = Measurement(variants=["a", "b"], rounds=24, until="decided", budget_min=10)
     with Status(stream=stream) as status:
-        yield Progress({"a": 1.0, "b": 1.0}, 24, False, 10, status), stream
+        yield Progress(measurement, {"a": "A", "b": "B"}, {"a": 1.0, "b": 1.0}, status), stream
 
 
 def test_that_nothing_was_run_is_all_that_is_printed_of_kept_rounds(printed):

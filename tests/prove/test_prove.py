@@ -29,7 +29,8 @@ from speedproof.run.epoch_reports import Reports
 from speedproof.run.proof import proof
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.left_files import Snapshot, take_snapshot
-from speedproof.run.proof.progress import Progress, Records, Status
+from speedproof.run.proof.live_status import Status
+from speedproof.run.proof.progress import Progress, Records
 from speedproof.run.proof.request import check_request, write_call
 from speedproof.run.proof.snakemake import ProfileExecutor, await_end, find_profile, passing_on_stops, write_profile
 from speedproof.run.proof.warm_up import WarmUp
@@ -93,6 +94,11 @@ def describe(out, asked, commands=("true", "true")):
     return ProofBasis(out, checked, named, Snapshot(), {}).describe(checked.reading("process"), {})
 
 
+def follow(measured, status):
+    """What prints the progress of what is measured."""
+    return Progress(measured.config.measurement, {"a": "A", "b": "B"}, {"a": 1.0, "b": 1.0}, status)
+
+
 def status_of(result):
     """The exit status as the command line gives it: an error's own, where there is one."""
     return getattr(result.exception, "exit_code", result.exit_code)
@@ -119,10 +125,10 @@ def test_twice_as_fast_is_recovered(place, measured):
 @pytest.mark.parametrize(
     ("truth", "words", "status", "said"),
     [
-        ({}, [], 0, "Faster: sh a.sh 1 0.9 is 2.00× as fast as sh a.sh 2 0.9 on this machine"),
+        ({}, [], 0, "Faster: B (sh a.sh 1 0.9) is 2.00× as fast as A (sh a.sh 2 0.9) on this machine"),
         ({}, ["--claim", ">= 2.5"], 1, "Claim fails, '>= 2.5'"),
         ({}, ["--claim", ">= 2.0"], 2, "Inconclusive, '>= 2.0'"),
-        ({"b": 2.0}, [], 1, "is as fast as sh a.sh 2 0.9 on this machine, within 2.0"),
+        ({"b": 2.0}, [], 1, "is as fast as A (sh a.sh 2 0.9) on this machine, within 2.0"),
         ({"quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 1.5"], 1, "Withheld, '>= 1.5'"),
         ({"quality_b": 0.8}, ["--claim", ">= 1.5"], 0, "Claim holds, '>= 1.5'"),
         ({"quality_b": 0.8}, [], 0, "); reported quality 0.803 against 0.902, not judged (no --margin)."),
@@ -135,7 +141,7 @@ def test_twice_as_fast_is_recovered(place, measured):
             "and the reported quality is better, though this is not",
         ),
         ({"seeded": False}, ["--margin", "0.01"], 2, "quality 0.900 against 0.900: every run reports 0.900; the program"),
-        ({"quality_b": 0.8, "seeded": False}, ["--margin", "0.01"], 2, "Quality not established: sh a.sh 1 0.9 is 2.00×"),
+        ({"quality_b": 0.8, "seeded": False}, ["--margin", "0.01"], 2, "Quality not established: B (sh a.sh 1 0.9) is 2.00×"),
         ({"a": 1.0, "b": 2.0}, ["--claim", ">= 1.5"], 1, "Claim fails, '>= 1.5'"),
         ({"b": 2.0}, [], 1, "Equivalent"),
         # As fast as is claimed, though slower, and so is the quality that is asked for: its own.
@@ -151,8 +157,13 @@ def test_twice_as_fast_is_recovered(place, measured):
             0,
             "quality is no worse (0.902 against 0.803, margin 0.01).",
         ),
-        ({"b": 2.1}, ["--margin", "0.01"], 0, "and the reported quality of sh a.sh 2 0.9 is no worse (0.902 against"),
-        ({"b": 2.1, "quality_a": 0.8}, ["--margin", "0.01", "--claim", "<= 0.97"], 1, "the quality of sh a.sh 2 0.9 is worse"),
+        ({"b": 2.1}, ["--margin", "0.01"], 0, "and the reported quality of A (sh a.sh 2 0.9) is no worse (0.902 against"),
+        (
+            {"b": 2.1, "quality_a": 0.8},
+            ["--margin", "0.01", "--claim", "<= 0.97"],
+            1,
+            "the quality of A (sh a.sh 2 0.9) is worse",
+        ),
     ],
 )
 def test_each_verdict_has_its_exit_status(place, measured, truth, words, status, said):
@@ -170,7 +181,7 @@ def test_each_verdict_has_its_exit_status(place, measured, truth, words, status,
             0.05,
             [],
             2,
-            "Inconclusive: epoch times are printed to 0.1 s; print more digits, or drop --epoch-s; sh",
+            "Inconclusive: epoch times are printed to 0.1 s; print more digits, or drop --epoch-s; B (sh",
         ),
         (
             0.1,
@@ -384,7 +395,7 @@ def test_a_mistake_that_the_warm_up_finds_leaves_an_earlier_verdict_and_its_page
     assert status_of(mistaken) == 3
     assert "speedproof: out still holds an earlier verdict" in " ".join(mistaken.stderr.split())
     told = CliRunner().invoke(app, ["results", "show", "--from", "out"])
-    assert (told.exit_code, told.stdout.startswith("Faster: sh a.sh 1 0.9 is 2.00×")) == (0, True), told.output
+    assert (told.exit_code, told.stdout.startswith("Faster: B (sh a.sh 1 0.9) is 2.00×")) == (0, True), told.output
     assert (place / "out/results/report.html").read_text() == "the page"
     assert "still holds" not in call(*READ).stderr
 
@@ -471,7 +482,7 @@ def test_what_a_program_leaves_running_is_said(place, measured):
     result = CliRunner().invoke(app, ["prove", "sh leaves.sh", "sh a.sh 1 0.9", *READ, "--out", "out", "--rounds", "6"])
     told = " ".join(result.stderr.split())
     assert re.search(
-        r"A: sh leaves\.sh: \S+ \w+, 3 epochs \(.*?\); it left 1 of its processes running, which were killed", told
+        r"A \(sh leaves\.sh\): \S+ \w+, 3 epochs \(.*?\); it left 1 of its processes running, which were killed", told
     ), told
     assert told.count("of its processes") == 1
 
@@ -561,7 +572,7 @@ def test_commands_without_anything_to_trace_are_told_before_they_are_measured(pl
     result = CliRunner().invoke(app, ["prove", "true", "sh -c :", "--out", "out", "--profiled", "1"])
     assert status_of(result) == 3
     said = str(result.exception)
-    assert "A: true: its trace is unusable: trace: the trace holds no ranges, kernels or calls" in said
+    assert "A (true): its trace is unusable: trace: the trace holds no ranges, kernels or calls" in said
     assert "leave --profiled out" in said
 
 
@@ -578,7 +589,7 @@ def test_profiled_runs_and_those_of_an_earlier_call_are_no_rounds(place):
     said = []
     status = Status(quiet=True)
     status.say = said.append
-    records = Records(place / "out/results/experiments/experiment-1", Progress({"a": 1.0, "b": 1.0}, 4, False, None, status))
+    records = Records(place / "out/results/experiments/experiment-1", follow(measured, status))
     records.look()
     assert said == []  # the runs that lie there may be those of other programs
     shutil.rmtree(place / "out/results/experiments")
@@ -593,7 +604,7 @@ def test_a_run_of_an_earlier_attempt_counts_once_a_later_one_is_written(place):
     experiment = place / "out/results/experiments/experiment-1"
     said, status = [], Status(quiet=True)
     status.say = said.append
-    records = Records(experiment, Progress({"a": 1.0, "b": 1.0}, 4, False, None, status))
+    records = Records(experiment, follow(measured, status))
     leave_experiment(place / "out", measured.config, lambda variant, number: 1.0)
     (experiment / "experiment.json").unlink()
     runs = sorted((experiment / "runs").iterdir())
@@ -681,7 +692,7 @@ def test_the_page_says_and_draws_what_is_claimed_and_how_to_ask_it_again(place, 
     (drawn,) = first.forest.rows[0].bands
     assert (drawn.left > 0, drawn.left + drawn.width < 99.9) == {"from it on": (True, False), "up to it": (False, True)}[band]
     (learns,) = (fact.text for fact in first.facts if fact.name == "Quality")
-    assert f", for B: {COMMANDS[1]}: " in learns  # also where A is the faster one
+    assert f", for B ({COMMANDS[1]}): " in learns  # also where A is the faster one
     (again,) = list_commands(evidence)
     words = shlex.split(again.text)
     assert words[2:4] == COMMANDS
@@ -714,7 +725,7 @@ def test_programs_without_epochs_are_compared_by_their_process(place, measured, 
     assert (verdict["metric"], verdict["source"], verdict["outcome"]) == ("process_s", "process", "faster")
     rebuild_report(read_evidence(place / "out/results"), place / "out/results")
     report = (place / "out/results/report.md").read_text()
-    assert "**B: sh -c : runs 2.00× as fast as A: true on this machine.**" in report
+    assert "**B (sh -c :) runs 2.00× as fast as A (true) on this machine.**" in report
     empty = ["learnt anything", "Work unknown", "Not drawn", "CUDA", "epochs.csv", "| – |", "0 of 0"]
     assert [word for word in empty if word in report] == []  # what commands that tell nothing have not to show
     assert "Quality was not compared; add --quality and --margin." in report
@@ -820,15 +831,15 @@ def test_fewer_epochs_are_unequal_work_in_the_first_line(place, measured):
     # 3 epochs of 2 s against 12 of 1 s: the process takes twice as long.
     said = " ".join(result.stdout.split())
     head = (
-        "Inconclusive: sh more.sh 1 0.9 ran 12 epochs and the other 3: it is 2.00× as fast by its average epoch, but 0.500× ("
-        "0.496–0.504×) over all epochs and 0.500× (0.496–0.504×) as a whole process;"
+        "Inconclusive: B (sh more.sh 1 0.9) ran 12 epochs and the other 3: it is 2.00× as fast by its average epoch, but "
+        "0.500× (0.496–0.504×) over all epochs and 0.500× (0.496–0.504×) as a whole process;"
     )
-    found = "sh more.sh 1 0.9 measured 2.00× as fast as sh a.sh 2 0.9 on this machine, by training epoch time (95 %"
+    found = "B (sh more.sh 1 0.9) measured 2.00× as fast as A (sh a.sh 2 0.9) on this machine, by training epoch time (95 %"
     assert (result.exit_code, said.startswith(head), found in said) == (2, True, True), said
     screen = compose_first_screen(read_evidence(place / "out/results"))
     sentence = "".join(map(str, screen.sentence))
-    assert "B: sh more.sh 1 0.9 ran 12 epochs and the other 3: it is 2.00× as fast by its average epoch, but" in sentence
-    assert sentence.endswith("as fast as A: sh a.sh 2 0.9 on this machine, by training epoch time.")
+    assert "B (sh more.sh 1 0.9) ran 12 epochs and the other 3: it is 2.00× as fast by its average epoch, but" in sentence
+    assert sentence.endswith("as fast as A (sh a.sh 2 0.9) on this machine, measured by training epoch time.")
     assert screen.badges[0].text == "inconclusive"
 
 
@@ -885,7 +896,7 @@ def test_a_run_without_a_quality_of_its_own_ends_the_warm_up(place, measured, wo
     result = CliRunner().invoke(
         app, ["prove", *commands, *READ[:2], "--quality-command", *words, "--out", "out", "--rounds", "6"]
     )
-    assert (status_of(result), f"B: {commands[1]}: {said}" in str(result.exception)) == (3, True), result.exception
+    assert (status_of(result), f"B ({commands[1]}): {said}" in str(result.exception)) == (3, True), result.exception
 
 
 INVENTS = r"""

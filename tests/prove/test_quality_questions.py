@@ -3,8 +3,9 @@
 import pytest
 
 from speedproof.run.proof.judging import tell_source
+from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.loss_names import find_loss_name
-from speedproof.run.proof.progress import Progress, Records, Status
+from speedproof.run.proof.progress import Progress, Records
 from speedproof.run.proof.quality_questions import question_direction, question_units
 from speedproof.run.proof.request import check_request
 from speedproof.run.proof.workspace import ProofBasis, Snapshot, write_claims
@@ -94,7 +95,7 @@ def follow_rounds(place, quality, judges_quality=True):
     write_claims(measured)
     said, status = [], Status(quiet=True)
     status.say = said.append
-    progress = Progress({"a": 1.0, "b": 1.0}, 4, False, None, status, judges_quality=judges_quality)
+    progress = Progress(measured.config.measurement, {"a": "A", "b": "B"}, {"a": 1.0, "b": 1.0}, status, judges_quality)
     records = Records(place / "out/results/experiments/experiment-1", progress)
     leave_experiment(place / "out", measured.config, lambda variant, number: 1.0, quality)
     records.look()

@@ -16,7 +16,7 @@ from speedproof.results.run_record import read_run
 from speedproof.run.locks import holding_devices, holding_folder
 from speedproof.run.proof import quiet
 from speedproof.run.proof.left_files import Snapshot
-from speedproof.run.proof.progress import EVERY_S, Status
+from speedproof.run.proof.live_status import EVERY_S, Status
 from speedproof.run.proof.quiet import QuietRounds, QuietWait, describe_machine, wait_aloud
 from speedproof.run.proof.request import check_request, write_call
 from speedproof.run.proof.verdict import judge
@@ -198,7 +198,7 @@ def verdict_with(place, b, objections=(), claim=None, noise=0.05):
     comparison = leave_experiment(place / "out", measured.config, lasted_s).comparison
     for ratio in comparison.ratios:
         ratio.objections.extend(objections)
-    (candidate,) = judge(comparison, request, ["a", "b"], "process_s", "process", "report.html").candidates
+    (candidate,) = judge(comparison, request, "process_s", "process", "report.html", place / "out").candidates
     return candidate.sentence.replace("\u00a0", " ")
 
 
@@ -210,15 +210,17 @@ def test_noise_that_exceeds_the_effect_is_what_the_verdict_begins_with(place):
     said = verdict_with(place, 0.99, [NOISE, BUSY])
     assert said.startswith(
         "Inconclusive: runs of one variant differ by 12 %, more than the 3.0 % between the variants; other programs used 0.8 "
-        "of 2 cores during the runs; sh b.sh measured 1.01× as fast as sh a.sh on this machine, by the"
+        "of 2 cores during the runs; B (sh b.sh) measured 1.01× as fast as A (sh a.sh) on this machine, by the"
     )
     assert said.endswith(". Longer runs differ less; --wait-for-quiet 10 waits up to 10 minutes for other programs.")
 
 
 def test_what_the_machine_did_follows_a_verdict_that_is_shown(place):
     said = verdict_with(place, 0.5, [BUSY])
-    found = "Faster: sh b.sh is 2.00× as fast as sh a.sh on this machine, measured by the wall time of the whole process (95 % "
-    assert said.startswith(f"{found}interval ")
+    assert said.startswith(
+        "Faster: B (sh b.sh) is 2.00× as fast as A (sh a.sh) on this machine, measured by the wall time of the whole "
+        "process (95 % interval "
+    )
     assert said.endswith("6 pairs of runs). Other programs used 0.8 of 2 cores during the runs.")
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from speedproof.run.proof import proof
+from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.metric_needs import check_epochs
-from speedproof.run.proof.progress import Status
 from speedproof.run.proof.proof import prove_request
 from speedproof.run.proof.request import check_options, check_request
 from speedproof.util.errors import ConfigError
@@ -82,7 +82,7 @@ def test_an_epochs_metric_needs_epochs_of_every_command():
 def test_a_gpu_that_is_not_there_is_missed_before_the_warm_up(place, monkeypatch, asked, need):
     monkeypatch.setattr(proof, "describe_gpu", lambda: None)
     with pytest.raises(ConfigError) as refused:
-        prove_request(check_options({"commands": COMMANDS, **asked}), place / "out", place, Status(quiet=True), lambda _: None)
+        prove_request(check_options({"commands": COMMANDS, **asked}), place / "out", place, Status(quiet=True))
     assert str(refused.value) == f"{need}: no GPU here (`nvidia-smi` lists none); leave it out, or run on a machine with a GPU"
     assert not (place / "out").exists()
 

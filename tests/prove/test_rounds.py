@@ -1,6 +1,9 @@
 """How long a proof goes on: until what is asked is decided, or hardly will be; and what a further call makes of its rounds."""
 
 import json
+import shlex
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -8,9 +11,11 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.results.asked import read_asked
+from speedproof.results.comparison_rows import Needed
 from speedproof.results.experiment import PLAN_FILE, Plan, read_experiment
 from speedproof.results.files import read_record
-from speedproof.run.proof.request import check_request
+from speedproof.run.proof.next_call import write_next_call
+from speedproof.run.proof.request import check_request, write_call
 from speedproof.util.errors import ConfigError
 
 # Prints so many microseconds an epoch, so many more of every second seed, and a quality with an own digit for each of these.
@@ -93,3 +98,52 @@ def test_rounds_with_a_budget_are_the_most_that_run():
     assert (request.fixed_rounds, request.most_rounds, request.budget) == (6, 6, None)
     with pytest.raises(ConfigError, match="with budget_min rounds may end after 4, 6, 8, 10, 12, 16, 20, 24; choose one"):
         check_request({"commands": OPEN, "rounds": 14, "budget_min": 5}, "here")
+
+
+# 140 against 100 and 120 us by turns: log ratios of 0.336 and 0.154, of four a mean of 0.245 and a deviation of 0.105. The
+# interval is 0.245 ± 6.21 × 0.105 / 2 = ± 0.33 after four rounds, and ± 4.65 × 0.1 / √6 = ± 0.19 after six.
+NEARLY = ["sh run.sh 140 0 0", "sh run.sh 100 20 0"]
+
+
+def test_the_next_command_goes_on_with_the_rounds_and_decides(folder):
+    first, _ = prove(*NEARLY, "--rounds", "4", "--budget", "5")
+    assert (first["outcome"], first["rounds"]) == ("inconclusive", 4)
+    assert first["candidates"][0]["more"].startswith("6 pairs in total would decide")
+    words = shlex.split(first["next_command"])
+    assert words[:4] == ["speedproof", "prove", *NEARLY] and words[-2:] == ["--out", "out"]
+    assert words[words.index("--rounds") + 1] == "6"
+    result = CliRunner().invoke(app, [*words[1:], "--json"])
+    second = json.loads(result.stdout)
+    assert (second["outcome"], second["rounds"], second["next_command"]) == ("faster", 6, None)
+    experiment = read_experiment(folder / "out/results/experiments/experiment-1")
+    assert len(experiment.kept) == 8  # the first four rounds
+
+
+@pytest.mark.parametrize(
+    ("asked", "needed", "stopped", "expected"),
+    [
+        # Three commands and a control: a pair of runs takes 0.5 min, so a round 1 min; 12 of them 12 min, with spare 15 min.
+        ({"budget_min": 5.0, "control": True}, Needed(pairs=12, minutes=4.0), None, {"budget_min": 15}),
+        ({"budget_min": 60.0, "rounds": 8}, Needed(pairs=12, minutes=4.0), None, {"rounds": 12}),
+        ({"budget_min": 60.0}, Needed(pairs=12, minutes=4.0), None, None),  # it may go on as it is
+        ({"rounds": 4}, Needed(pairs=12, minutes=4.0), None, {"rounds": 12}),
+        ({}, None, 152, {"rounds": 152, "budget_min": None}),
+        ({}, None, 0, None),
+        ({"claim": ">= 1.5"}, None, None, None),
+    ],
+)
+def test_the_next_command_has_room_for_what_would_decide(asked, needed, stopped, expected):
+    request = check_request({"commands": ["true", "false", "sh -c :"], **asked}, "here")
+    futile = None if stopped is None else SimpleNamespace(reason="futile", needed=stopped or None)
+    found = SimpleNamespace(outcome="inconclusive", needed=needed, pairs=4, stopped=futile, claim=None)
+    call = write_next_call(request, [found], Path("results/proof"))
+    assert call == (expected if expected is None else write_call(request.model_copy(update=expected)))
+
+
+def test_a_budget_that_holds_no_verdict_is_named_before_the_rounds_begin(folder):
+    # Four rounds of two runs of 0.3 s or more take 2.4 s or more; the budget is 0.6 s.
+    (folder / "run.sh").write_text(f"sleep 0.3; {SEEDED}")
+    _, told = prove(*NEARLY, "--budget", "0.01")
+    assert "budget: 4 rounds, which a verdict needs, take about " in told
+    assert "--budget 1 holds them" in told
+    assert told.index("budget: 4 rounds") < told.index("round 1 of")

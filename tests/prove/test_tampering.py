@@ -42,7 +42,7 @@ def test_a_program_that_edits_the_others_source_gives_no_number(folder):
 def test_a_module_that_is_added_in_the_warm_up_is_found_before_anything_is_timed(folder):
     (folder / "b.sh").write_text(f"touch {folder}/out/programs/tree/numpy.py\n")
     status, said, _ = prove("sh a.sh", "sh b.sh")
-    assert status == 3 and "programs/tree/numpy.py: was changed in the warm-up of B: sh b.sh" in said
+    assert status == 3 and "programs/tree/numpy.py: was changed in the warm-up of B (sh b.sh)" in said
 
 
 def test_a_program_that_rewrites_the_files_of_ended_runs_gives_no_number_and_these_are_repeated(folder):
@@ -74,7 +74,7 @@ def test_files_that_are_rewritten_after_the_last_run_are_found_by_what_the_round
 
     monkeypatch.setattr(executor, "measure_experiment", rewrite)
     status, said, _ = prove("sh a.sh", "sleep 0.01")
-    assert status == 3 and "B: sleep 0.01: its runs' files hold other times than when the runs ended" in said
+    assert status == 3 and "B (sleep 0.01): its runs' files hold other times than when the runs ended" in said
 
 
 def test_what_is_touched_and_not_changed_is_no_change(tmp_path):

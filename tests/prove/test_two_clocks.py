@@ -34,7 +34,7 @@ def test_a_program_that_says_half_is_inconclusive_unless_its_reports_are_trusted
     assert (result.exit_code, one["outcome"], one["ratio"]) == (2, "inconclusive", pytest.approx(2.0))
     assert 0.6 < one["observed"] < 1.6
     assert [objection["kind"] for objection in without_machine(one["objections"]) if objection["blocks"]] == ["clocks"]
-    assert one["sentence"].startswith("Inconclusive: sh p.sh 0.06 0.03 reports 2.00× but our clock saw ")
+    assert one["sentence"].startswith("Inconclusive: B (sh p.sh 0.06 0.03) reports 2.00× but our clock saw ")
     assert "(observed when its lines arrive)" in result.stderr.replace("\n", " ")
     result, verdict = prove("0.06 0.06", "0.06 0.03", *READ, "--trust-reported", "its timer is the GPU's")
     (one,) = verdict["candidates"]
@@ -83,12 +83,12 @@ def test_epochs_that_were_not_observed_support_a_gain_only_if_the_process_leaves
     # 3 × 0.07 s are saved. The program's start alone lies outside of its reports.
     status, one, blocking = prove_held_back(tmp_path, "0 0.03 0.03")
     assert (status, blocking) == (0, [])
-    assert "The epochs of sh held.sh 0 0.03 0.03 were not observed, because its reports arrive together." in one["sentence"]
+    assert "The epochs of B (sh held.sh 0 0.03 0.03) were not observed, because its reports arrive together." in one["sentence"]
     # Each epoch takes 0.1 s, as the other's; 0.2 s of that lie outside of the reports, less than the other's start takes.
     status, one, blocking = prove_held_back(tmp_path, "0 0.1 0.03")
     assert (status, blocking) == (2, ["unobserved"])
     assert one["sentence"].startswith(
-        "Inconclusive: the epochs of sh held.sh 0 0.1 0.03 were not observed, because its reports"
+        "Inconclusive: the epochs of B (sh held.sh 0 0.1 0.03) were not observed, because its reports"
     )
     # An honest one that starts for as long: our clock cannot tell it from that.
     status, one, blocking = prove_held_back(tmp_path, "0.4 0.03 0.03")

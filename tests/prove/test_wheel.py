@@ -43,7 +43,7 @@ def test_two_commands_are_proven_from_a_wheel_in_an_empty_folder(tmp_path):
     assert "round 4 of 4" in done.stderr
     assert sorted(path.name for path in empty.iterdir()) == ["out"]
     report = (empty / "out/results/report.md").read_text()
-    assert "hole process: " in report and "B: sleep 0.2" in report
+    assert "hole process: " in report and "B (sleep 0.2)" in report
     done = prove("sleep 0.02", "sleep 1.5", "--rounds", "4", "--claim", ">= 1.2", "--out", "fails")
     assert (done.returncode, done.stdout.partition(":")[0]) == (1, "Claim fails, '>= 1.2'"), done.stderr
     done = prove("slep 1.2", "sleep 0.2", "--out", "mistyped")

@@ -1,3 +1,4 @@
+import re
 import shutil
 
 import numpy as np
@@ -5,20 +6,32 @@ import pytest
 from matplotlib.colors import to_hex
 from PIL import Image
 
+from speedproof.report.explanation import measure_training_phases
 from speedproof.report.figures import draw
 from speedproof.report.figures.ablation_figure import draw_ablation
-from speedproof.report.figures.draw import draw_figures, kernel_groups
-from speedproof.report.figures.figure_data import read_evidence, read_figure_index
-from speedproof.report.figures.phases_figure import mean_phases, name_phases
-from speedproof.report.figures.style import FASTER, PALE, TRAINING_COLOURS, VALIDATION_COLOURS, WITHHELD, colour_phases
+from speedproof.report.figures.draw import draw_figures
+from speedproof.report.figures.epochs_figure import draw_epoch_times
+from speedproof.report.figures.figure_data import Evidence, lacks_convergence, read_evidence, read_figure_index, read_origin
+from speedproof.report.figures.style import (
+    FASTER,
+    TRAINING_COLOURS,
+    VALIDATION_COLOURS,
+    WITHHELD,
+    colour_phases,
+    figure_style,
+    new_figure,
+    scale_seconds,
+    write_foot,
+)
 from speedproof.report.figures.timeline_figure import Tracks
 from speedproof.report.findings import _describe_phases
+from speedproof.results.comparison import Stage
 from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.util.errors import RecordError
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 from tests.report.example_trace import example_summary
 
-ALL = {"epoch_times", "ablation", "timeline", "phases", "utilisation", "kernels", "convergence"}
+ALL = {"epoch_times", "ablation", "timeline", "convergence"}
 BASELINE_TRACE = "experiments/experiment-1/runs/25-baseline-profiled/trace"
 
 
@@ -34,47 +47,124 @@ def test_every_figure_is_there_as_svg_and_png(gpu_results):
         assert len(svg) < 1_000_000
 
 
-def keys_of_the_ablation(results):
-    """Return the labels of the figure's keys and the colours of its bars, the first step's first."""
-    (axes,) = draw_ablation(read_evidence(results)).axes
-    colours = [to_hex(bar.get_facecolor()).upper() for container in axes.containers for bar in container]
-    return [text.get_text() for text in axes.get_legend().get_texts()], colours
+def write_comparison_of(folder, **example):
+    write_example(folder, Example(modes=("timed",), ablation=("baseline", "cached", "fast"), **example))
+    write_comparison(compare_experiments(folder, CLAIMS), folder)
+    return read_evidence(folder)
 
 
-def test_a_withheld_step_has_a_colour_and_a_key_of_its_own(gpu_results, tmp_path):
-    assert keys_of_the_ablation(gpu_results) == (["faster", "slower", "inconclusive"], [FASTER, FASTER])
-    # Medians of the best Dice are 0.94, 0.91 and 0.94: the first step is faster and learns less.
+def read_ablation(evidence):
+    """Return the labels of the figure's keys and the edges' colours of its bars, the first stage's first."""
+    figure = draw_ablation(evidence)
+    bars = [bar for container in figure.axes[0].containers for bar in container]
+    (legend,) = figure.legends
+    return [text.get_text() for text in legend.get_texts()], [to_hex(bar.get_edgecolor()).upper() for bar in bars]
+
+
+def test_a_withheld_stage_has_a_colour_and_a_key_of_its_own(tmp_path):
+    keys, colours = read_ablation(write_comparison_of(tmp_path / "equal", experiments=1))
+    assert (keys, colours) == (["faster"], [FASTER, FASTER])
+    # Medians of the best Dice are 0.94, 0.91 and 0.94: the first stage is faster and learns less.
     dice = (("baseline", 0.155), ("cached", 0.15), ("fast", 0.155))
-    example = Example(modes=("timed",), ablation=("baseline", "cached", "fast"), dice_per_epoch=dice)
-    write_comparison(compare_experiments(write_example(tmp_path, example), CLAIMS), tmp_path)
-    labels, colours = keys_of_the_ablation(tmp_path)
-    assert labels == ["faster", "slower", "inconclusive", "withheld: worse quality"]
+    keys, colours = read_ablation(write_comparison_of(tmp_path / "worse", experiments=1, dice_per_epoch=dice))
+    assert keys == ["faster", "withheld: worse quality"]
     assert colours == [WITHHELD, FASTER]
 
 
-def test_steps_of_one_pair_have_a_colour_and_a_key_of_their_own(tmp_path):
-    example = Example(experiments=1, rounds=1, modes=("timed",), ablation=("baseline", "cached", "fast"))
-    write_comparison(compare_experiments(write_example(tmp_path, example), CLAIMS), tmp_path)
-    assert keys_of_the_ablation(tmp_path) == (
-        ["faster", "slower", "inconclusive", "one pair: no interval"],
-        [PALE, PALE],
+def test_stages_without_a_verdict_are_open_bars(tmp_path):
+    evidence = write_comparison_of(tmp_path, experiments=1, rounds=1)
+    assert read_ablation(evidence) == (["faster, no verdict"], [FASTER, FASTER])
+    bars = [bar for container in draw_ablation(evidence).axes[0].containers for bar in container]
+    assert {to_hex(bar.get_facecolor()) for bar in bars} == {"#ffffff"}
+
+
+def stage_in(experiment, variant, level, centre, outcome="faster"):
+    return Stage.model_construct(
+        experiment=experiment,
+        variant=variant,
+        title=variant,
+        metric="training_epoch_s",
+        level=level,
+        centre=centre,
+        low=centre,
+        high=centre,
+        outcome=outcome,
+        claimed=outcome in ("faster", "slower"),
+        withheld=None,
     )
 
 
-def test_without_a_gpu_the_figures_of_its_work_are_missing_with_a_reason(cpu_results):
+def test_experiments_of_an_ablation_share_a_row_and_are_not_averaged(tmp_path):
+    """Two experiments: 8 → 2 and 10 → 5 s. The bar joins the medians 9 and 3.5 s; the margin has both gains, 2 and 4."""
+    stages = [stage_in("1", "a", 8.0, None), stage_in("1", "b", 2.0, 4.0), stage_in("2", "a", 10.0, None)]
+    stages += [stage_in("2", "b", 5.0, 2.0)]
+    evidence = write_comparison_of(tmp_path, experiments=1)
+    evidence = Evidence(evidence.results, evidence.comparison.model_copy(update={"ablation": stages}))
+    figure = draw_ablation(evidence)
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
+    ((bar,),) = axes.containers
+    assert (bar.get_x(), bar.get_x() + bar.get_width()) == pytest.approx((3.5, 9.0))
+    assert [text.get_text() for text in axes.texts] == ["2.00–4.00×", "gain by experiment"]
+    assert read_ablation(evidence)[0] == ["faster"]
+    # One experiment that finds the opposite leaves the stage inconclusive.
+    stages[-1] = stage_in("2", "b", 12.0, 0.8, "slower")
+    assert read_ablation(evidence)[0] == ["inconclusive"]
+
+
+@pytest.mark.parametrize(("fastest_s", "scale"), [(0.2, "log"), (0.21, "linear")])
+def test_times_that_differ_tenfold_have_a_logarithmic_axis(fastest_s, scale):
+    with figure_style():
+        axes = new_figure(2).subplots()
+        scale_seconds(axes, [2.0, fastest_s])
+    assert axes.get_xscale() == scale
+    assert axes.get_xlim()[1] > 2.0 and (scale == "log" or axes.get_xlim()[0] == 0)
+
+
+def test_epochs_of_all_experiments_are_dots_of_one_row(gpu_results):
+    figure = draw_epoch_times(read_evidence(gpu_results))
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert len(labels) == len(set(labels)) == len(read_evidence(gpu_results).results.variants)
+
+
+def test_a_figure_names_machine_data_date_and_results_in_its_foot(gpu_results):
+    machine, data, date, name = read_origin(read_evidence(gpu_results))
+    conditions = read_evidence(gpu_results).comparison.conditions
+    assert (machine, name) == (conditions.device_name(), "results results")
+    assert data.startswith(conditions.dataset_name) and re.match(r"\d{4}-\d\d-\d\d", date)
+    for figure in ALL:
+        svg = (gpu_results / "figures" / f"{figure}.svg").read_text(encoding="utf-8")
+        assert all(part in svg for part in (machine, data, date, name)), figure
+
+
+def test_a_long_foot_takes_further_lines():
+    figure = new_figure(2)
+    write_foot(figure, ["m" * 50, "d" * 50, "2026-01-01"])
+    assert figure.get_supxlabel() == f"{'m' * 50}\n{'d' * 50} · 2026-01-01"
+
+
+def test_figures_that_cannot_be_drawn_are_missing_with_a_reason(cpu_results):
     index = read_figure_index(cpu_results / "figures")
     missing = {entry.name: entry.missing for entry in index.figures if entry.missing}
-    assert missing.pop("ablation") == "no ablation was measured (measurement.ablation)"
-    assert set(missing) == {"utilisation", "kernels", "roofline"}
-    assert all("no GPU" in reason for reason in missing.values())
-    assert not (cpu_results / "figures" / "kernels.png").exists()
+    assert missing == {"ablation": "no ablation was measured (measurement.ablation)"}
+    assert not (cpu_results / "figures" / "ablation.png").exists()
 
 
-def test_a_figure_that_is_no_longer_drawn_is_removed(cpu_results, tmp_path, monkeypatch):
-    (tmp_path / "kernels.png").write_bytes(b"of an older measurement")
-    monkeypatch.setattr(draw, "FIGURES", [kind for kind in draw.FIGURES if kind.name == "kernels"])
+def test_one_validation_is_no_convergence(tmp_path):
+    evidence = write_comparison_of(tmp_path, experiments=1)
+    assert lacks_convergence(evidence) is None
+    for run in evidence.results.runs:
+        run.epochs.loc[run.epochs["quality"].notna().cumsum() > 1, "quality"] = float("nan")
+    assert lacks_convergence(evidence) == "each run validated only once"
+
+
+@pytest.mark.parametrize("name", ["ablation", "kernels"])
+def test_a_figure_that_is_no_longer_drawn_is_removed(cpu_results, tmp_path, monkeypatch, name):
+    (tmp_path / f"{name}.png").write_bytes(b"of an older measurement")
+    (tmp_path / "mine.png").write_bytes(b"of the user's own")
+    monkeypatch.setattr(draw, "FIGURES", [kind for kind in draw.FIGURES if kind.name == "ablation"])
     draw_figures(cpu_results, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["figures.json"]
+    assert {path.name for path in tmp_path.iterdir()} == {"figures.json", "mine.png"}
 
 
 def test_figures_need_a_comparison(tmp_path):
@@ -90,13 +180,11 @@ def test_a_lost_trace_is_named(gpu_results, tmp_path):
         draw_figures(results, results / "figures")
 
 
-def test_mean_phases_are_seconds_an_epoch_of_their_part():
-    summary = example_summary("baseline", Example(), "1")
-    training = mean_phases(summary, "training", list(TRAINING_COLOURS))
+def test_phases_of_training_are_seconds_an_epoch():
+    training = measure_training_phases(example_summary("baseline", Example(), "1"))
     assert training == pytest.approx(
         {"dataload": 0.72, "forward": 0.24, "backward": 0.40, "update": 0.12, "between phases": 0.0}, abs=1e-9
     )
-    assert sum(mean_phases(summary, "validation", list(VALIDATION_COLOURS)).values()) == pytest.approx(0.22)
 
 
 def test_phases_of_any_names_are_drawn_and_told():
@@ -105,9 +193,10 @@ def test_phases_of_any_names_are_drawn_and_told():
     renamed = {"dataload": "Copy to device", "forward": "Forward Pass", "backward": "Backward Pass", "update": "Optimizer step"}
     phases = [phase.model_copy(update={"name": renamed.get(phase.name, phase.name)}) for phase in known.phases]
     summary = known.model_copy(update={"phases": phases, "has_gpu": False})
-    names = name_phases([summary], "training")
-    assert names == list(renamed.values())
-    assert mean_phases(summary, "training", names)["Backward Pass"] == pytest.approx(0.40)
+    seconds = measure_training_phases(summary)
+    names = [*renamed.values()]
+    assert [*seconds] == [*names, "between phases"]
+    assert seconds["Backward Pass"] == pytest.approx(0.40)
     assert len(set(colour_phases(names, TRAINING_COLOURS).values())) == 4
     assert colour_phases(["forward", "backward"], TRAINING_COLOURS) == TRAINING_COLOURS
     assert colour_phases(["forward", "mixing"], TRAINING_COLOURS).keys() == {*TRAINING_COLOURS, "mixing"}
@@ -115,12 +204,6 @@ def test_phases_of_any_names_are_drawn_and_told():
     assert said.replace("\N{NO-BREAK SPACE}", " ").startswith(
         "One spends 49 % of its training time in Copy to device (0.720 s of"
     )
-
-
-def test_kernel_groups_are_seconds_an_epoch():
-    # Busy: 0.9 of 0.76 s training in each of 6 epochs, 0.9 × 0.6 of 0.22 s in the 3 that validate; 40 % weight gradients.
-    groups = kernel_groups(example_summary("baseline", Example(), "1"))
-    assert groups["convolution weight gradient"] == pytest.approx(0.4 * (6 * 0.9 * 0.76 + 3 * 0.9 * 0.6 * 0.22) / 6)
 
 
 def test_tracks_follow_the_trace(gpu_results):

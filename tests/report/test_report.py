@@ -76,7 +76,6 @@ def test_cpu_kineto_and_a_single_experiment_are_called_so_before_any_table(cpu_r
     opening = opening_of(report_of(cpu_results))
     for words in ("No GPU", "Synthetic data", "Profiled by kineto", "One experiment"):
         assert words in opening
-    assert "Not drawn: no GPU was used" in report_of(cpu_results)
 
 
 def test_what_no_gpu_did_is_no_gpu_s_utilisation(cpu_results, gpu_results):
@@ -91,13 +90,13 @@ def test_one_core_is_one(cpu_results, cores, said):
     assert conditions.device_name() == said
 
 
-def test_what_could_not_be_measured_is_told_with_its_cure(tmp_path, cpu_results):
+def test_what_could_not_be_measured_is_told_with_its_hint(tmp_path, cpu_results):
     assert "| To have it |" not in report_of(cpu_results)  # no doctor was asked
     results = shutil.copytree(cpu_results, tmp_path / "results")
     findings = [
         Finding(subject="cores", state="good", found="16"),
-        Finding(subject="GPU", state="absent", found="none", cure="run where `nvidia-smi` lists one"),
-        Finding(subject="GPU clocks", state="notice", found="not locked", cure="lock them | nvidia-smi"),
+        Finding(subject="GPU", state="absent", found="none", hint="run where `nvidia-smi` lists one"),
+        Finding(subject="GPU clocks", state="notice", found="not locked", hint="lock them | nvidia-smi"),
     ]
     write_json(results / DOCTOR_FILE, Diagnosis(findings=findings))
     text = report_of(results)
@@ -392,7 +391,7 @@ def test_the_same_results_give_the_same_bytes(cpu_results, tmp_path):
 def test_the_page_needs_no_other_file(gpu_results):
     page = Page((gpu_results / "report.html").read_text(encoding="utf-8"))
     assert find_live(page) == []
-    assert page.count("figure") == 10  # figures are part of the page, in its colours
+    assert page.count("figure") == 8  # figures are part of the page, in its colours
     assert "default-src 'none'" in next(attributes["content"] for tag, attributes in page.tags if "http-equiv" in attributes)
     folds = [attributes for tag, attributes in page.tags if tag == "details" and attributes.get("class") == "section"]
     links = {attributes["href"] for tag, attributes in page.tags if tag == "a"}
@@ -466,11 +465,11 @@ def test_the_words_show_the_main_ratios_and_the_page_every_figure(gpu_results, c
         root = ElementTree.parse(picture).getroot()
         assert root.tag.endswith("svg") and picture.stat().st_size < 6000
         assert any("Synthetic: " in (text.text or "") for text in root.iter())  # it travels without the page
-        itself = {"timeline", "phases"}  # drawn by the page
+        itself = {"timeline"}  # drawn by the page
         drawn = {path.stem for path in (results / "figures").glob("*.svg")} - itself
         assert page.count('<figure class="picture">') == len(drawn)
         assert page.count('class="timeline-view"') == 2
-    assert "- GPU utilisation. Not drawn: no GPU was used" in (cpu_results / "report.md").read_text(encoding="utf-8")
+    assert "- Ablation. Not drawn: no ablation was measured" in (cpu_results / "report.md").read_text(encoding="utf-8")
 
 
 def test_the_image_of_a_variant_stands_beside_that_of_the_experiments(tmp_path):

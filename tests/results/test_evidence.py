@@ -30,7 +30,7 @@ EXAMPLE = Example(experiments=1, rounds=2, gpu=False, profiler="kineto")
 EXPERIMENT = "experiments/experiment-1"
 RUN = f"{EXPERIMENT}/runs/01-baseline-timed"
 TRACE = f"{EXPERIMENT}/runs/05-baseline-profiled/trace"
-CORES = Finding(subject="cores", state="notice", found="2", cure="ask for more")
+CORES = Finding(subject="cores", state="notice", found="2", hint="ask for more")
 
 
 @pytest.fixture(scope="module")

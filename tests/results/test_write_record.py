@@ -17,9 +17,9 @@ from speedproof.run.archive.record import write_record
 from speedproof.util.errors import RecordError
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 
-CORES = Finding(subject="cores", state="notice", found="2", cure="ask for more")
-FEWER = Finding(subject="cores", state="notice", found="1", cure="ask for more")
-OUTSIDE = Finding(subject="container", state="absent", found="none on PATH", cure="load one")
+CORES = Finding(subject="cores", state="notice", found="2", hint="ask for more")
+FEWER = Finding(subject="cores", state="notice", found="1", hint="ask for more")
+OUTSIDE = Finding(subject="container", state="absent", found="none on PATH", hint="load one")
 INSIDE = Finding(subject="container", state="good", found="inside /home/someone/images/own.sif")
 
 

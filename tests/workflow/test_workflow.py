@@ -166,3 +166,4 @@ def test_snakemakes_own_report_holds_the_results_by_category_also_from_where_too
         text = "".join(report.read(name).decode() for name in report.namelist() if name.endswith((".js", ".html")))
     assert names >= {"report.html", "report.md", "comparison.json", "doctor.json", "epoch_times.svg"}
     assert all(category in text for category in ("Results", "Figures", "Evidence"))
+    assert "Outcome: " in text  # the description, which it opens with, begins with the first screen

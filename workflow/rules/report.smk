@@ -1,4 +1,12 @@
-# The report: figures, report.md and report.html.
+# The report: figures, report.md and report.html. Snakemake's own report (--report) starts with the same first screen.
+
+if any(argument.split("=")[0] == "--report" for argument in sys.argv):
+    from speedproof.report.snakemake_report import describe_results
+
+    try:
+        config["found"] = describe_results(Path(RESULTS))
+    except SpeedproofError as error:
+        sys.exit(f"speedproof: {error}")
 
 
 localrules:

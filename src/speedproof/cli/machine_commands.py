@@ -46,7 +46,7 @@ def doctor(
     else:
         log.info("%s", "\n".join(describe_findings(diagnosis)))
     if problems := diagnosis.select("problem"):
-        leave_reason("; ".join(f"{one.subject}: {one.found}; {one.cure}" for one in problems))
+        leave_reason("; ".join(f"{one.subject}: {one.found}; {one.hint}" for one in problems))
         raise typer.Exit(1)
 
 

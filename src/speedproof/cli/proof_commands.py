@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from speedproof.cli.exits import ending_as_proof, print_error, print_nothing, say
+from speedproof.cli.exits import ending_as_proof, print_error, print_nothing
 from speedproof.cli.options import command
 from speedproof.cli.request_options import OUTPUT, RequestCommand, take_request
 
@@ -45,16 +45,20 @@ def run_prove(
     Exit status 0: faster or slower, or the claim holds. 1: equivalent, the claim fails, or a worse quality.
     2: inconclusive, or the quality is not established. 3: an error.
     """
-    from speedproof.run.proof.progress import Status
+    from speedproof.run.proof.live_status import Status
 
     with ending_as_proof(out, print_error if json else print_nothing):
         with Status(quiet) as status:
             status.go_on_with("starting")
             from speedproof.run.proof.proof import prove_request
 
-            verdict = prove_request(take_request(context, commands), out, Path.cwd(), status, (lambda _: None) if json else say)
+            verdict = prove_request(take_request(context, commands), out, Path.cwd(), status)
         if json:
             typer.echo(verdict.model_dump_json(indent=1))
+        else:
+            from speedproof.run.proof.verdict_output import print_verdict
+
+            print_verdict(verdict)
     raise typer.Exit(verdict.exit_status)
 
 

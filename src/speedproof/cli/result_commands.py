@@ -46,9 +46,9 @@ def _print_verdict(results: Path | None, json: bool, metrics: bool) -> int:
     if json:
         typer.echo(proof.model_dump_json(indent=1))
         return proof.exit_status
-    for sentence in proof.sentences:
-        say(sentence)
-    say(f"Report: {proof.report}")
+    from speedproof.run.proof.verdict_output import print_verdict
+
+    print_verdict(proof)
     return proof.exit_status
 
 
@@ -170,7 +170,7 @@ def merge(
 ) -> None:
     """Merge experiments of equal settings from several records: each machine counts once."""
     from speedproof.report.merged import MergedAnswer, list_merged, write_merged_json
-    from speedproof.report.terminal import lay_out
+    from speedproof.report.terminal import make_console, print_listing
     from speedproof.results.merging import merge_results
     from speedproof.run.proof.find import take_results
     from speedproof.stats.claims_file import load_claims
@@ -183,11 +183,12 @@ def merge(
     if as_json:
         typer.echo(write_merged_json(answer))
         return
+    console = make_console()
     for part in list_merged(answer):
         if isinstance(part, str):
             say(part)
         else:
-            typer.echo("\n".join(["", *lay_out(part)]))
+            print_listing(console, part)
 
 
 @command(commands, "speedproof results list", "speedproof results list --readme README.md", name="list")

@@ -59,13 +59,27 @@ def _list_profiler_checks(profiling: Profiling) -> dict[str, Callable[[], CheckA
 
 
 def describe_findings(diagnosis: Diagnosis) -> list[str]:
-    """Return the findings as text: two lines for each with a hint."""
+    """Return the findings as text, two lines for each with a hint, and a sentence on what they come to."""
     lines = []
     for finding in diagnosis.findings:
         lines.append(f"{SIGNS[finding.state]} {finding.subject}: {finding.found}")
-        if finding.cure:
-            lines.append(f"    {finding.cure}")
-    return lines
+        if finding.hint:
+            lines.append(f"    {finding.hint}")
+    return [*lines, summarize_findings(diagnosis)]
+
+
+def summarize_findings(diagnosis: Diagnosis) -> str:
+    """Return in a sentence what this machine can do, and what not."""
+    if problems := diagnosis.select("problem"):
+        return f"This machine cannot run what is asked: see {', '.join(one.subject for one in problems)}."
+    states = {one.subject: one.state for one in diagnosis.findings}
+    if states.get("GPU") not in ("good", "notice"):
+        return "This machine can time programs; it cannot trace a GPU, because it has none."
+    if "profiler" not in states:
+        return "This machine can time programs on its GPU."
+    if states["profiler"] == "good":
+        return "This machine can time programs and trace its GPU."
+    return "This machine can time programs; it can trace its GPU only for programs that use torch."
 
 
 def _ask(subject: str, check: Callable[[], CheckAnswer]) -> Finding:
@@ -75,4 +89,4 @@ def _ask(subject: str, check: Callable[[], CheckAnswer]) -> Finding:
     except Exception as error:
         hint = "nothing depends on this check; please report the message"
         answer = CheckAnswer("absent", f"the check failed ({error})", hint)
-    return Finding(subject=subject, state=answer.state, found=" ".join(scrub_text(answer.found).split()), cure=answer.hint)
+    return Finding(subject=subject, state=answer.state, found=" ".join(scrub_text(answer.found).split()), hint=answer.hint)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_origin
 from speedproof.library.guest import as_guest
 from speedproof.run.proof.request import ProofRequest, describe_key, make_request, name_option
 from speedproof.util.errors import ConfigError
-from speedproof.util.text import printable, suggest
+from speedproof.util.text import suggest
 
 if TYPE_CHECKING:
     from speedproof.library.proof_result import ProofResult
@@ -65,13 +65,16 @@ def prove(
             prints
     """
     from speedproof.library.proof_result import describe_proof
-    from speedproof.run.proof.progress import Status
+    from speedproof.run.proof.live_status import Status
     from speedproof.run.proof.proof import prove_request
+    from speedproof.run.proof.verdict_output import print_verdict
 
     with as_guest(), Status(quiet=not verbose) as status:
         status.go_on_with("starting")
         request = make_request({"commands": [fspath(command) for command in commands], **_read_options(options)})
-        verdict = prove_request(request, Path(out), Path.cwd(), status, _print_line if verbose else _print_nothing)
+        verdict = prove_request(request, Path(out), Path.cwd(), status)
+        if verbose:
+            print_verdict(verdict)
         return describe_proof(verdict, Path(out))
 
 
@@ -90,11 +93,3 @@ def _read_value(key: str, value: Any) -> Any:
     text = fspath(value) if isinstance(value, PathLike) else value
     repeatable = get_origin(ProofRequest.model_fields[key].annotation) is list
     return [text] if repeatable and isinstance(text, str) else text
-
-
-def _print_line(text: str) -> None:
-    print(printable(text))
-
-
-def _print_nothing(_text: str) -> None:
-    pass

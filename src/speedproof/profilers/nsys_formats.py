@@ -1,8 +1,6 @@
 """What Nsight Systems leaves: a report, which its program exports, and exports (an SQLite file, a folder of tables)."""
 
-import hashlib
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,6 +39,8 @@ def _convert_report(report: Path, folder: Path, conversion: Conversion) -> "Trac
 @contextmanager
 def _exported(report: Path, conversion: Conversion) -> Iterator[Path]:
     """Yield a report's SQLite export; one that is kept is not made again."""
+    import tempfile
+
     from speedproof.profilers.nsys import export_report, is_export, read_capabilities
 
     with tempfile.TemporaryDirectory() as scratch:
@@ -70,6 +70,8 @@ def _needed_version(report: Path, nsys: "Capabilities") -> str:
 
 
 def _digest(file: Path) -> str:
+    import hashlib
+
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 

@@ -2,7 +2,6 @@
 
 import zlib
 from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +32,8 @@ def _is_chrome(path: Path) -> bool:
 
 
 def _find(_profiling: "Profiling", reason: str, of_programs: bool) -> "Selection":
+    from importlib import metadata  # dozens of modules, which `--help` needs not
+
     from speedproof.profilers.selection import Selection
 
     if of_programs:

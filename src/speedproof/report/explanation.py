@@ -50,6 +50,17 @@ def explain_difference(difference: Difference, title_a: str, title_b: str) -> st
     return _PROSE["difference"](difference, name_one(difference.unit).capitalize(), (title_a, title_b), *parts)
 
 
+def measure_training_phases(summary: Summary) -> dict[str, float]:
+    """Return the seconds that an epoch's training spends in each phase on the CPU, and between phases."""
+    seconds = {phase.name: 0.0 for phase in summary.phases if phase.part == "training"}
+    for phase in summary.phases:
+        if phase.part == "training":
+            seconds[phase.name] += phase.wall_s / len(summary.epochs)
+    mean_s = sum(epoch.training_s for epoch in summary.epochs) / len(summary.epochs)
+    seconds["between phases"] = max(0.0, mean_s - sum(seconds.values()))
+    return seconds
+
+
 def _measure_busy(epochs: Sequence[Epoch]) -> float:
     length_s = sum(epoch.duration_s for epoch in epochs)
     return sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in epochs) / length_s

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import get_args
 
-from speedproof.report.explanation import describe_gpu_use, explain_difference
+from speedproof.report.explanation import describe_gpu_use, explain_difference, measure_training_phases
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.prose import Prose
 from speedproof.report.ratio_phrases import describe_evidence, describe_undecided
@@ -116,10 +116,7 @@ def describe_differences(evidence: Evidence) -> list[str]:
 
 def _describe_phases(title: str, summary: Summary) -> str:
     """Return one sentence on where the time of a variant that used no GPU goes."""
-    # `results show` and `trace analyze` draw nothing, and should not wait for matplotlib
-    from speedproof.report.figures.phases_figure import mean_phases, name_phases
-
-    seconds = mean_phases(summary, "training", name_phases([summary], "training"))
+    seconds = measure_training_phases(summary)
     total_s = sum(seconds.values())
     name = max(seconds, key=lambda phase: seconds[phase])
     longest = f"{title} spends {format_value(seconds[name] / total_s, '%')} of its training time in {name}"

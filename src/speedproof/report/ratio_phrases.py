@@ -137,26 +137,32 @@ def describe_sureness(found: RatioFinding) -> str:
     return evidence
 
 
-def write_proof_sentence(found: RatioFinding, claim: str | None, fixed_rounds: bool) -> str:
-    """Return a paragraph with all that a proof found about a command; `claim` is the claim as it was typed."""
-    evidence = "; ".join([describe_evidence(found), *describe_whole(found.whole), *_describe_observed(found)])
+def write_proof_headline(found: RatioFinding, claim: str | None, fixed_rounds: bool) -> str:
+    """Return what a proof found about a command, without the evidence; `claim` is the claim as it was typed."""
     verb = "measured" if found.is_open or found.is_undecided else "is"
-    said = f"{''.join(_compare(found, verb, _describe_here(found)))}{_name_metric(found)} ({evidence})"
+    said = f"{''.join(_compare(found, verb, _describe_here(found)))}{_name_metric(found)}"
     if found.is_undecided:
         said = f"no verdict yet: {said}"
-    more = describe_more(found, fixed_rounds)
     if found.hidden_by_digits:
-        said = f"{more}; {said}"
-    else:
-        said = f"{said}{_describe_learning(found)}{_warn_of_bound(found)}{f'; {more}' if more else ''}"
+        said = f"{describe_more(found, fixed_rounds)}; {said}"
     head = "Withheld" if found.outcome == "worse quality" else capitalize(found.outcome)
     claimed = f", '{claim}'" if claim else ""
+    return f"{head}{claimed}: {_list_doubts(found)}{said}"
+
+
+def write_proof_sentence(found: RatioFinding, claim: str | None, fixed_rounds: bool) -> str:
+    """Return a paragraph with all that a proof found about a command: its headline, and what this rests on."""
+    evidence = "; ".join([describe_evidence(found), *describe_whole(found.whole), *_describe_observed(found)])
+    said = f"{write_proof_headline(found, claim, fixed_rounds)} ({evidence})"
+    if not found.hidden_by_digits:
+        more = describe_more(found, fixed_rounds)
+        said = f"{said}{_describe_learning(found)}{_warn_of_bound(found)}{f'; {more}' if more else ''}"
     after = [f"{describe_condition(one.objection, found.titles)}." for one in found.caveats if not one.leads]
     if found.trust_reported:
         after.append(f"Reported times are trusted: {found.trust_reported}.")
     if found.outcome == "inconclusive" and (remedy := describe_remedy([one.objection for one in found.caveats])):
         after.append(remedy)
-    return " ".join([f"{head}{claimed}: {_list_doubts(found)}{said}.", *after])
+    return " ".join([f"{said}.", *after])
 
 
 def describe_more(found: RatioFinding, fixed_rounds: bool) -> str | None:

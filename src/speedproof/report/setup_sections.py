@@ -149,7 +149,7 @@ def compose_unmeasured(evidence: Evidence) -> list[Element]:
 
 
 def _list_findings(findings: Sequence[Finding]) -> list[Row]:
-    return [[one.subject, *(_BACKTICKS.sub(r"“\1”", text) for text in (one.found, one.cure or ""))] for one in findings]
+    return [[one.subject, *(_BACKTICKS.sub(r"“\1”", text) for text in (one.found, one.hint or ""))] for one in findings]
 
 
 def _list_absent_pictures(evidence: Evidence) -> list[str]:

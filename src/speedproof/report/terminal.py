@@ -5,7 +5,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from io import StringIO
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -41,57 +40,50 @@ _BETWEEN = 2  # characters between columns
 
 def print_summary(summary: Summary, console: Console | None = None) -> None:
     """Print where the time of a trace went: the answer, what to know, tables."""
-    console = console or _make_console()
-    _print_line(console, describe_epochs(summary))
+    console = console or make_console()
+    print_line(console, describe_epochs(summary))
     if summary.idle_gaps:
-        _print_line(console, describe_main_cause(summary))
+        print_line(console, describe_main_cause(summary))
     for warning in summary.warnings:
-        _print_line(console, f"Note: {warning}")
+        print_line(console, f"Note: {warning}")
     console.print()
     for listing in list_summary(summary):
-        _print_listing(console, listing)
+        print_listing(console, listing)
     if summary.ideal_epoch_s is not None:
-        _print_line(console, describe_ideal(summary))
-        _print_line(console, describe_unattributed(summary))
+        print_line(console, describe_ideal(summary))
+        print_line(console, describe_unattributed(summary))
     if summary.idle_gaps:
-        _print_line(console, describe_explained_share(summary))
+        print_line(console, describe_explained_share(summary))
     if summary.launches is not None:
-        _print_line(console, describe_launches(summary.launches))
+        print_line(console, describe_launches(summary.launches))
     for text in describe_counters(summary):
-        _print_line(console, text)
+        print_line(console, text)
     if summary.critical_paths:
-        _print_line(console, describe_paths(summary))
+        print_line(console, describe_paths(summary))
     if summary.communication is not None:
-        _print_line(console, describe_communication(summary.communication))
+        print_line(console, describe_communication(summary.communication))
     if summary.candidates:
-        _print_line(console, describe_candidates(summary))
+        print_line(console, describe_candidates(summary))
 
 
 def print_difference(difference: Difference, console: Console | None = None) -> None:
     """Print why an epoch, or a sample where their number is known, of trace B takes longer or shorter than of trace A."""
-    console = console or _make_console()
-    _print_line(console, "".join(describe_epoch_change("A", "B", difference)))
-    _print_line(console, f"A: {difference.a}")
-    _print_line(console, f"B: {difference.b}")
+    console = console or make_console()
+    print_line(console, "".join(describe_epoch_change("A", "B", difference)))
+    print_line(console, f"A: {difference.a}")
+    print_line(console, f"B: {difference.b}")
     console.print()
     for note in difference.notes:
-        _print_line(console, f"Note: {note}")
+        print_line(console, f"Note: {note}")
     for listing in list_difference(difference):
-        _print_listing(console, listing)
-
-
-def lay_out(listing: Listing) -> list[str]:
-    """Return a table's lines, as wide as standard output takes them."""
-    file = StringIO()
-    _print_listing(Console(file=file, highlight=False, markup=False, width=find_width(sys.stdout) or _WIDTH), listing)
-    return [line.rstrip() for line in file.getvalue().splitlines() if line.strip()]
+        print_listing(console, listing)
 
 
 def print_metrics(found: "Findings", console: Console | None = None) -> None:
     """Print every metric of the timed runs."""
     from speedproof.report.report_tables import list_further, list_levels  # of a results folder, which no trace's tables need
 
-    console = console or _make_console()
+    console = console or make_console()
     for title, columns, rows in (
         ("Timed runs", ["variant", "metric", ">mean", ">95 % interval", ">runs"], list_levels(found)),
         (
@@ -100,18 +92,28 @@ def print_metrics(found: "Findings", console: Console | None = None) -> None:
             list_further(found),
         ),
     ):
-        _print_listing(console, Listing(title, columns, rows, most=len(rows)))
+        print_listing(console, Listing(title, columns, rows, most=len(rows)))
 
 
-def _make_console() -> Console:
-    return Console(highlight=False, markup=False, width=find_width(sys.stdout) or _WIDTH)  # names of kernels hold brackets
+class _Output(Console):
+    """Standard output. That nobody reads it any more is for the command to judge: of a proof, no status of a verdict."""
+
+    def on_broken_pipe(self) -> None:
+        raise
 
 
-def _print_line(console: Console, text: str) -> None:
+def make_console() -> Console:
+    """Return standard output, as wide as its terminal; only there text has styles."""
+    return _Output(highlight=False, markup=False, width=find_width(sys.stdout) or _WIDTH)  # names of kernels hold brackets
+
+
+def print_line(console: Console, text: str) -> None:
+    """Print a paragraph."""
     console.print(fold(printable(text), console.width), soft_wrap=True)
 
 
-def _print_listing(console: Console, listing: Listing) -> None:
+def print_listing(console: Console, listing: Listing) -> None:
+    """Print a table, as far as it has rows."""
     if not listing.rows:
         return
     listing = listing.filled()
@@ -121,13 +123,13 @@ def _print_listing(console: Console, listing: Listing) -> None:
         for column, cells in zip(listing.columns, zip(*rows, strict=True), strict=True)
     ]
     if listing.title:
-        _print_line(console, listing.title)
+        print_line(console, listing.title)
     fits = sum(column.least + _BETWEEN for column in columns) <= console.width
     of_one_kind = len({column.numbers for column in columns}) == 1
     for line in _draw(console, columns) if fits or of_one_kind else _stack(console, columns):
         console.print(line, soft_wrap=True)
     if (left_off := len(listing.rows) - listing.most) > 0:
-        _print_line(console, f" and {left_off} more")
+        print_line(console, f" and {left_off} more")
     console.print()
 
 

@@ -33,11 +33,11 @@ class Finding(BaseModel):
     subject: str
     state: FindingState
     found: str
-    cure: str | None = None  # one line; None where nothing is to be done
+    hint: str | None = None  # one line; None where nothing is to be done
 
     @model_validator(mode="after")
-    def _whatever_is_not_good_has_a_cure(self) -> "Finding":
-        if (self.state == "good") != (self.cure is None):
+    def _whatever_is_not_good_has_a_hint(self) -> "Finding":
+        if (self.state == "good") != (self.hint is None):
             raise ValueError("a finding needs a hint unless it is good")
         return self
 

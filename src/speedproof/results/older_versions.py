@@ -226,7 +226,8 @@ def _difference_of_1(difference: OlderValues) -> OlderValues:
 
 
 def _diagnosis_of_1(diagnosis: OlderValues) -> OlderValues:
-    return {**_replace_texts(diagnosis, _DOCTOR_WORDS), "schema_version": 2}
+    worded = _replace_texts(diagnosis, _DOCTOR_WORDS)
+    return {**worded, "findings": _rename_each(worded.get("findings"), {"cure": "hint"}), "schema_version": 2}
 
 
 def convert_older_config(config: OlderValues) -> OlderValues:

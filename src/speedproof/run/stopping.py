@@ -105,7 +105,7 @@ class Asking:
         self._speed = None
         if len(logs) == len(rounds):  # else some run did not tell, and rounds go on
             slack = mean_slack([[[self._find_slack(found) for found in rounds]]])
-            self._speed = Question(logs, self._list_regions(), measurement.comparisons, slack)
+            self._speed = Question(logs, list_regions(measurement), measurement.comparisons, slack)
         self._quality = None if self._speed is None else self._ask_quality(self._speed)
 
     def judge(self, reachable: int) -> Standing:
@@ -151,14 +151,6 @@ class Asking:
         one, other = (found[name].resolution for name in self._pair)
         return find_slack(one, other)
 
-    def _list_regions(self) -> list[tuple[float, float]]:
-        """Return where the log ratio may lie: equivalent, faster or slower; of a claim where it holds, and where it fails."""
-        claimed = self._measurement.claimed
-        if claimed is None:
-            return [(-self._margin, self._margin), (0.0, math.inf), (-math.inf, 0.0)]
-        sides = [(math.log(claimed), math.inf), (-math.inf, math.log(claimed))]
-        return sides[::-1] if self._measurement.claimed_at_most else sides
-
     def _ask_quality(self, speed: Question) -> Question | None:
         """Return what is asked of the quality; None if it changes nothing, or if no number of rounds would tell.
 
@@ -179,6 +171,15 @@ class Asking:
         sign = 1.0 if rule.better == "higher" else -1.0
         regions = [(-rule.margin, math.inf), (-math.inf, -rule.margin)]
         return Question([sign * (own - others) for own, others in pairs], regions, measurement.comparisons)
+
+
+def list_regions(measurement: Measurement) -> list[tuple[float, float]]:
+    """Return where a log ratio may lie: equivalent, faster or slower; of a claim where it holds, and where it fails."""
+    claimed, margin = measurement.claimed, math.log1p(measurement.equivalence_margin)
+    if claimed is None:
+        return [(-margin, margin), (0.0, math.inf), (-math.inf, 0.0)]
+    sides = [(math.log(claimed), math.inf), (-math.inf, math.log(claimed))]
+    return sides[::-1] if measurement.claimed_at_most else sides
 
 
 def _count_needed(futile: Sequence[Asking]) -> int | None:

@@ -19,6 +19,18 @@ Pair = tuple[float, float]  # reference, candidate; both above 0
 Slack = tuple[float, float]  # how far a log ratio may lie below and above what it is taken for
 
 
+def keep_balanced(came_first: Sequence[bool]) -> list[int]:
+    """Return which pairs of a fixed number count, by whether the reference ran first: all up to four, or an even number.
+
+    With an odd number of pairs, the last pair of the more frequent order is dropped, so that the plan alone decides which.
+    """
+    kept = list(range(len(came_first)))
+    if len(kept) > LEAST_PAIRS and len(kept) % 2:
+        more_frequent = sum(came_first) > len(came_first) / 2
+        kept.remove(max(number for number, first in enumerate(came_first) if first == more_frequent))
+    return kept
+
+
 @dataclass(frozen=True)
 class Interval:
     """The values that the data do not rule out, at a confidence of 95 %."""

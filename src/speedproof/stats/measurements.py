@@ -25,6 +25,7 @@ from speedproof.stats.estimates import (
     estimate_ratio_over_hosts,
     find_slack,
     judge_within_margin,
+    keep_balanced,
     list_log_ratios,
     mean_slack,
     widen_logs,
@@ -279,20 +280,12 @@ def _find_slack(pair: RunPair, metric: str | RunReading, target: float | None) -
 
 
 def _keep_balanced(experiment: list[_MeasuredPair]) -> list[_MeasuredPair]:
-    """Return the pairs of an experiment that count, by round: all up to four, of more an even number, or those up to a look.
-
-    With an odd number of pairs, the last pair of the more frequent order is dropped, so that the plan alone decides which.
-    """
+    """Return the pairs of an experiment that count, by round: an even number of a fixed one, or those up to a look."""
     ordered = sorted(experiment, key=lambda entry: entry.runs[0].run.round)
     if ordered[0].runs[0].until_decided:
         return ordered[: find_latest_look(len(ordered))]
-    if len(ordered) <= LEAST_PAIRS or len(ordered) % 2 == 0:
-        return ordered
     starts = [[(run.run.started, run.name) for run in entry.runs] for entry in ordered]
-    first = [one < other for one, other in starts]
-    more_frequent = sum(first) > len(first) / 2
-    last = max(number for number, came_first in enumerate(first) if came_first == more_frequent)
-    return ordered[:last] + ordered[last + 1 :]
+    return [ordered[number] for number in keep_balanced([one < other for one, other in starts])]
 
 
 def decide(found: PairedMetric, margin: float) -> Outcome:

@@ -126,6 +126,14 @@ class Question:
         interval = Design(repeated=True, comparisons=self.comparisons).interval_of(self.values)
         return None if interval is None else self._place(interval)
 
+    def find_deciding_look(self) -> int | None:
+        """Return the look that decides if the values to come vary as these; the latest one if that does; None if none would."""
+        mean, deviation = fmean(self.values), stdev(self.values)
+        looks = (look for look in CRITICAL if look >= (find_latest_look(len(self.values)) or 0))
+        return next(
+            (look for look in looks if self._place(extend_interval(mean, deviation, look, self.comparisons)) is not None), None
+        )
+
     def chance_at(self, look: int) -> float:
         """Return how likely the interval of a later look lies in a region, by the values so far.
 

@@ -5,7 +5,7 @@ import os
 import re
 import textwrap
 from collections.abc import Iterable
-from typing import Any, TextIO
+from typing import IO, Any
 
 # Spaces that numbers and their units are joined by.
 SPACES = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
@@ -68,7 +68,7 @@ def _write_out(character: str) -> str:
 _PLAIN = dict.fromkeys(map(ord, SPACES), " ")
 
 
-def find_width(stream: TextIO) -> int | None:
+def find_width(stream: IO[str]) -> int | None:
     """Return how many columns a line may take: `COLUMNS` if set, else the terminal's; None without a terminal."""
     asked = os.environ.get("COLUMNS", "")
     if asked.isdecimal() and int(asked) > 0:

@@ -1,84 +1,129 @@
 """What each technique gains: the ablation's stages, one below the other."""
 
+from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter
 
 from speedproof.report.figures import style
 from speedproof.report.figures.figure_data import Evidence
-from speedproof.report.scope import name_place
 from speedproof.results.comparison import Stage
-from speedproof.util.numbers import format_ratio
+from speedproof.util.numbers import format_range, format_ratio
 
-_BAR_HEIGHT = 0.55
-_ROOM = 0.4  # behind the longest bar, for its numbers: of the bars' own length
+_BAR_HEIGHT = 0.6
 
-
-_SINGLE = "one pair: no interval"
-_FEW = "too few pairs for a verdict"
-_EQUIVALENT = "equivalent"
-_WITHHELD = "withheld: worse quality"
+_INCONCLUSIVE, _EQUIVALENT, _FEW, _WITHHELD = "inconclusive", "equivalent", "no verdict", "withheld: worse quality"
 _COLOURS = {
     "faster": style.FASTER,
     "slower": style.SLOWER,
-    "inconclusive": style.GREY,
-    _EQUIVALENT: style.GREY,
-    _SINGLE: style.PALE,
-    _FEW: style.PALE,
+    _INCONCLUSIVE: style.GREY,
+    _EQUIVALENT: style.EQUIVALENT,
     _WITHHELD: style.WITHHELD,
 }
-_RARE = {_EQUIVALENT, _SINGLE, _FEW, _WITHHELD}  # have a key only if a stage has this outcome
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One stage in all experiments that measured it, with the median of their levels."""
+
+    stages: list[Stage]
+
+    @property
+    def level(self) -> float:
+        return median(stage.level for stage in self.stages)
+
+    @property
+    def gains(self) -> list[float]:
+        return [stage.centre for stage in self.stages if stage.centre is not None]
+
+    @property
+    def outcome(self) -> str:
+        """Return what all experiments find; inconclusive if they differ."""
+        found = {_judge(stage) for stage in self.stages if stage.centre is not None}
+        return found.pop() if len(found) == 1 else _INCONCLUSIVE
+
+    @property
+    def colour(self) -> str:
+        """Return the outcome's colour; without a verdict the direction's, if all experiments have the same."""
+        if self.outcome != _FEW:
+            return _COLOURS[self.outcome]
+        return style.FASTER if min(self.gains) > 1 else style.SLOWER if max(self.gains) < 1 else style.GREY
+
+    def describe_gain(self) -> str:
+        """Return the gain with its interval; over several experiments, which are not averaged, the range of their gains."""
+        if not self.gains:
+            return "not comparable"
+        if len(self.stages) > 1:
+            return format_range(min(self.gains), max(self.gains), "×")
+        (stage,) = self.stages
+        ratio, interval = format_ratio(stage.centre, stage.low, stage.high)
+        return ratio if stage.low is None else f"{ratio} ({interval})"
 
 
 def draw_ablation(evidence: Evidence) -> Figure:
     """Draw each stage's time as a bar from the stage before it, on a scale on which equal factors have equal lengths."""
-    comparison, stages = evidence.comparison, evidence.comparison.ablation
-    figure = style.new_figure(1.3 + 0.36 * len(stages))
+    steps = _merge_experiments(evidence.comparison.ablation)
+    title = evidence.comparison.title_of(evidence.comparison.ablation[0].metric)
+    figure = style.new_figure(1.7 + 0.3 * len(steps))
     axes = figure.subplots()
-    axes.set_xscale("log")
-    steps = [None, *(before if stage.experiment == before.experiment else None for before, stage in pairwise(stages))]
-    for row, (before, stage) in enumerate(zip(steps, stages, strict=True)):
-        if before:
-            _draw_stage(axes, row, before, stage)
-        else:  # an experiment's ablation begins
-            axes.plot(stage.level, row, "|", markersize=16, markeredgewidth=2, color="black")
-    levels = [stage.level for stage in stages]
-    # Each bar's numbers follow it; each stage's quality is in the margin.
-    axes.set_xlim(0.7 * min(levels), max(levels) * (max(levels) / min(levels)) ** _ROOM)
-    for row, stage in enumerate(stages):
-        best = f"{comparison.quality.title} {comparison.quality.format(stage.best_quality)}"
-        style.annotate(axes, best, (1, row), (7, 0), xycoords=("axes fraction", "data"), va="center")
-    style.label_rows(axes, [name_place(style.name_variant(stage.title), stage, comparison) for stage in stages], room=0.6)
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "25" else ""))
-    axes.set_xlabel(f"seconds per {comparison.title_of(stages[0].metric)} (each factor with its 95 % interval)")
-    found = {_judge(stage) for before, stage in zip(steps, stages, strict=True) if before}
-    keys = [Patch(facecolor=colour, label=label) for label, colour in _COLOURS.items() if label in found or label not in _RARE]
-    style.draw_legend_above(axes, handles=keys, ncols=len(keys))
+    style.scale_seconds(axes, [stage.level for step in steps for stage in step.stages], log=True)
+    for row, (before, step) in enumerate(pairwise(steps), start=1):
+        _draw_step(axes, row, before, step)
+    for row, step in enumerate(steps):
+        axes.plot([stage.level for stage in step.stages], [row] * len(step.stages), "|", **style.TICK)
+    style.label_rows(axes, [style.name_variant(step.stages[0].title) for step in steps], room=0.6)
+    several = max(len(step.stages) for step in steps) > 1
+    axes.set_xlabel(f"seconds per {title}" + ("; a tick is an experiment" if several else ""))
+    style.write_beside(axes, -1, "gain by experiment" if several else "gain, 95 % interval", color=style.FOOT_COLOUR)
+    style.draw_keys(figure, _list_keys(steps[1:]))
     return figure
 
 
-def _draw_stage(axes: Axes, row: int, before: Stage, stage: Stage) -> None:
-    left, right = sorted((before.level, stage.level))
-    axes.barh(row, right - left, _BAR_HEIGHT, left=left, color=_COLOURS[_judge(stage)])
+def _merge_experiments(stages: list[Stage]) -> list[_Step]:
+    """Return each variant's stages of all experiments, in the ablation's order."""
+    merged: dict[str, list[Stage]] = {}
+    for stage in stages:
+        merged.setdefault(stage.variant, []).append(stage)
+    return [_Step(found) for found in merged.values()]
+
+
+def _draw_step(axes: Axes, row: int, before: _Step, step: _Step) -> None:
+    left, right = sorted((before.level, step.level))
+    axes.barh(row, right - left, _BAR_HEIGHT, left=left, **_look(step.colour, step.outcome == _FEW))
     axes.plot([before.level] * 2, [row - 1, row + _BAR_HEIGHT / 2], color="black", linewidth=0.6)
-    axes.plot(stage.level, row, "|", markersize=14, markeredgewidth=1.6, color="black")
-    label = "  ".join(format_ratio(stage.centre, stage.low, stage.high)) if stage.centre else "not comparable"
-    style.annotate(axes, label, (right, row), (7, 0), va="center")
+    style.write_beside(axes, row, step.describe_gain())
+
+
+def _look(colour: str, is_open: bool) -> dict[str, Any]:
+    """Return a bar's look: filled, or open if it has no verdict."""
+    return {"facecolor": "white" if is_open else colour, "edgecolor": colour, "linewidth": 1.4}
+
+
+def _list_keys(steps: list[_Step]) -> list[Patch]:
+    found = {step.outcome for step in steps}
+    keys = [Patch(label=label, **_look(colour, is_open=False)) for label, colour in _COLOURS.items() if label in found]
+    if _FEW in found:
+        undecided = {step.colour for step in steps if step.outcome == _FEW}
+        names = {style.FASTER: "faster", style.SLOWER: "slower", style.GREY: "mixed"}
+        keys += [
+            Patch(label=f"{name}, {_FEW}", **_look(colour, is_open=True))
+            for colour, name in names.items()
+            if colour in undecided
+        ]
+    return keys
 
 
 def _judge(stage: Stage) -> str:
     if stage.withheld:
         return _WITHHELD
-    if stage.centre is not None and stage.low is None:
-        return _SINGLE
     if stage.outcome == "no verdict":
         return _FEW
     if stage.outcome == "equivalent":
         return _EQUIVALENT
     if not stage.claimed or stage.centre is None:
-        return "inconclusive"
+        return _INCONCLUSIVE
     return "faster" if stage.centre > 1 else "slower"

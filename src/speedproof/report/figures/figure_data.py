@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from speedproof.results.asked import Asked
 from speedproof.results.comparison import Comparison
+from speedproof.results.evidence_archive import EVIDENCE_FILE
 from speedproof.results.files import read_record
 from speedproof.results.folder import MeasuredRun, Results, difference_folder, read_current_comparison, read_results
 from speedproof.results.names import FileName, ProfilerName
@@ -97,13 +98,12 @@ def lacks_ablation(evidence: Evidence) -> str | None:
     return None if len(evidence.comparison.ablation) > 1 else "no ablation was measured (measurement.ablation)"
 
 
-def lacks_rates(evidence: Evidence) -> str | None:
-    return None if evidence.comparison.roofline else "no GPU's rates were measured with the timed runs"
-
-
-def lacks_validation(evidence: Evidence) -> str | None:
+def lacks_convergence(evidence: Evidence) -> str | None:
     runs = [run for variant in evidence.results.variants for run in evidence.results.select(variant, "timed")]
-    return None if any(run.epochs["quality"].notna().any() for run in runs) else "no timed run validated"
+    most = max((run.epochs["quality"].notna().sum() for run in runs), default=0)
+    if most > 1:
+        return None
+    return "each run validated only once" if most else "no timed run validated"
 
 
 def lacks_traces(evidence: Evidence) -> str | None:
@@ -112,10 +112,18 @@ def lacks_traces(evidence: Evidence) -> str | None:
     return "the traces hold neither ranges nor GPU work" if evidence.traced_in_vain else "no run was profiled and analysed"
 
 
-def lacks_gpu_traces(evidence: Evidence) -> str | None:
-    if any(summary.has_gpu for _, summary in evidence.traces.values()):
-        return None
-    return lacks_traces(evidence) or "no GPU was used, so there is no GPU work to show"
+def read_origin(evidence: Evidence) -> list[str]:
+    """Return what a figure needs to travel alone: the machine, the data, the dates, and the name of the results."""
+    results, conditions = evidence.results, evidence.comparison.conditions
+    devices = dict.fromkeys(run.run.conditions.device_name() for run in results.runs)
+    synthetic = " (synthetic)" if conditions.synthetic_data else ""
+    dates = sorted({run.run.started[:10] for run in results.runs})
+    return [
+        ", ".join(devices),
+        *([f"{conditions.dataset_name}{synthetic}"] if conditions.dataset_name else []),
+        dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
+        f"{'record' if (results.folder / EVIDENCE_FILE).exists() else 'results'} {results.folder.resolve().name}",
+    ]
 
 
 FIGURES_FILE = "figures.json"

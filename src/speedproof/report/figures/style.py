@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from speedproof.results.files import replacing, write_text
 from speedproof.util.text import printable, shorten
@@ -21,21 +23,27 @@ from speedproof.util.text import printable, shorten
 Key = TypeVar("Key", bound=Hashable)
 
 WIDTH_IN = 7.2
-_LONGEST = 60  # characters of a name in a figure
 PNG_DPI = 200
+_LONGEST = 36  # characters of a name in a figure
+_LINE, _KEY = 76, 5  # characters as wide as a figure, and as a key's mark with its distance
+_FOOT_LINE, _FOOT_SIZE = 84, 9.5
+_TENFOLD = 10.0
+# The first digits of a logarithmic axis' labels, by how far apart its ends are.
+_TICK_DIGITS = ((100.0, (1.0,)), (4.0, (1.0, 2.0, 5.0)), (0.0, (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
 
 # Okabe and Ito's palette, which people with any common colour blindness tell apart (jfly.uni-koeln.de/color).
 _BLUE, _VERMILLION, _GREEN, _PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 _ORANGE, _SKY, _YELLOW, _BLACK = "#E69F00", "#56B4E9", "#F0E442", "#000000"
 GREY = "#8C8C8C"
 PALE = "#E4E4E4"
-EPOCH_COLOUR = "#E8000B"  # red, as the documented ranges have it; no phase uses it
+FOOT_COLOUR = "#3B3B3B"
+TICK: Any = {"linestyle": "", "markersize": 13, "markeredgewidth": 1.6, "color": "black"}
 
-FASTER, SLOWER, WITHHELD = _BLUE, _VERMILLION, _PURPLE
+FASTER, SLOWER, EQUIVALENT, WITHHELD = _BLUE, _VERMILLION, _GREEN, _PURPLE
 
 VARIANT_COLOURS = (_BLUE, _VERMILLION, _GREEN, _PURPLE, _ORANGE, _SKY)
 VARIANT_MARKERS = ("o", "s", "^", "D", "v", "P")
-GPU_COLOURS = {"kernels": "#3B3B3B", "copies": "#A8A8A8"}
+GPU_COLOURS = {"kernels": "#3B3B3B", "copies": "#7F7F7F"}
 # Phases that many a loop has, as its NVTX ranges are called, in the order of an epoch.
 TRAINING_COLOURS = {"dataload": _ORANGE, "forward": _SKY, "backward": _BLUE, "update": _YELLOW}
 VALIDATION_COLOURS = {
@@ -79,17 +87,48 @@ def label_rows(axes: Axes, labels: Sequence[str], room: float = 0.5) -> None:
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 1 + room, -room)
     axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", which="both")
+    axes.grid(axis="x")
 
 
-def annotate(axes: Axes, text: str, place: tuple[float, float], points: tuple[float, float], **style: Any) -> None:
-    """Write text so many points beside a place."""
-    axes.annotate(text, place, points, textcoords="offset points", **({"fontsize": 8} | style))
+def scale_seconds(axes: Axes, seconds: Sequence[float], log: bool = False) -> None:
+    """Scale the axis to show all `seconds`: logarithmic if asked or if they differ tenfold, else from 0 on."""
+    low, high = min(seconds, default=0.0), max(seconds, default=1.0)
+    if low <= 0 or not (log or high >= _TENFOLD * low):
+        axes.set_xlim(0, 1.05 * high)
+        return
+    axes.set_xscale("log")
+    room = max(1.1, (high / low) ** 0.05)
+    axes.set_xlim(low / room, high * room)
+    digits = next(digits for least, digits in _TICK_DIGITS if high >= least * low)
+    axes.xaxis.set_major_locator(LogLocator(subs=digits))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def draw_legend_above(axes: Axes, height: float = 1.0, **options: Any) -> None:
-    """Draw a legend at the right above the axes."""
-    axes.legend(loc="lower right", bbox_to_anchor=(1.0, height), **options)
+def write_beside(axes: Axes, row: float, text: str, **look: Any) -> None:
+    """Write text at the right of a row, outside of the axes."""
+    place: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "va": "center", "fontsize": 11}
+    axes.annotate(text, (1, row), (8, 0), **(place | look))
+
+
+def draw_keys(figure: Figure, keys: Sequence[Artist]) -> None:
+    """Draw the keys at the upper left, in as many columns as fit."""
+    longest = max((len(str(key.get_label())) for key in keys), default=0)
+    columns = max(1, min(len(keys), int(_LINE / (longest + _KEY))))
+    figure.legend(handles=keys, loc="outside upper left", ncols=columns, borderaxespad=0.2, handlelength=1.4, columnspacing=1.4)
+
+
+def write_foot(figure: Figure, origin: Sequence[str]) -> None:
+    """Write below a figure what it is of; a figure travels without its page."""
+    lines = [""]
+    for part in origin:
+        longer = f"{lines[-1]} · {part}" if lines[-1] else part
+        if lines[-1] and len(longer) > _FOOT_LINE:
+            lines.append(part)
+        else:
+            lines[-1] = longer
+    text = "\n".join(lines)
+    figure.supxlabel(text, x=0.01, ha="left", fontsize=_FOOT_SIZE, color=FOOT_COLOUR, linespacing=1.3)
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> None:

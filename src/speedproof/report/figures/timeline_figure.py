@@ -1,8 +1,7 @@
-"""What the GPU and the loop do at the same time, variant above variant."""
+"""What the GPU and the loop do at the same time in an epoch, variant above variant."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,10 @@ from numpy.typing import NDArray
 from speedproof.report.figures import style
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.results.folder import MeasuredRun
-from speedproof.results.summary import Summary, name_several
+from speedproof.results.summary import IterationUnit, Summary
 from speedproof.results.trace_tables import read_table
 from speedproof.trace.intervals import coverage, union
+from speedproof.util.numbers import format_value
 from speedproof.util.units import NS_PER_S
 
 AnyArray = NDArray[Any]
@@ -98,87 +98,84 @@ def _times(table: pa.Table) -> tuple[AnyArray, AnyArray]:
 
 
 _BINS = 600  # about the pixels of a figure on half a page
-_ZOOMED = 1  # the second epoch: the first pays for the warm-up
-_APART = 10  # how many times as long a second epoch may be for both variants to be seen on one scale
+_APART = 10  # how many times as long an epoch may be for all variants to be seen on one scale
+
+
+@dataclass(frozen=True)
+class _Epoch:
+    """The epoch that a variant is shown by: its second, since the first pays for the warm-up, or its only one."""
+
+    title: str
+    tracks: Tracks
+    length_s: float
+
+    @property
+    def edges_s(self) -> AnyArray:
+        return np.linspace(0, self.length_s, _BINS + 1)
 
 
 def draw_timeline(evidence: Evidence) -> Figure:
-    """Draw GPU activity above the loop's phases for each variant, all epochs on one scale, and the second epoch below.
+    """Draw GPU activity above the loop's phases in one epoch of each variant.
 
-    Second epochs that differ much have scales of their own, or nothing could be seen of the shorter one.
+    Epochs that differ tenfold have scales of their own, or nothing could be seen of the shorter one.
     A bin is about a pixel wide: the GPU's height is the share of the bin in which it was busy, a phase's colour is what
     filled most of the bin. Without a GPU only the phases are drawn.
     """
-    traces = evidence.traces
-    phases = dict.fromkeys(phase.name for _, summary in traces.values() for phase in summary.phases)
+    summaries = [summary for _, summary in evidence.traces.values()]
+    phases = dict.fromkeys(phase.name for summary in summaries for phase in summary.phases)
     colours = style.colour_phases(phases, style.TRAINING_COLOURS | style.VALIDATION_COLOURS)
-    with_gpu = any(summary.has_gpu for _, summary in traces.values())
-    lanes = ["gpu", "phases"] if with_gpu else ["phases"]
-    heights = [1.0 if lane == "gpu" else 0.45 for _, lane in product(traces, lanes)]
-    figure = style.new_figure(1.3 + 2 * (0.25 + 0.62 * sum(heights)))
-    unit = evidence.unit
-    views = ((f"all {name_several(unit)}", "first"), (f"second {unit}", "second"))
-    for view, (subfigure, (title, since)) in enumerate(zip(figure.subfigures(2, 1, squeeze=False)[:, 0], views, strict=True)):
-        windows = {variant: _window(summary, zoomed=view == 1) for variant, (_, summary) in traces.items()}
-        lengths_s = {variant: (end - start) / NS_PER_S for variant, (start, end) in windows.items()}
-        longest_s = max(lengths_s.values())
-        apart = view == 1 and longest_s > _APART * min(lengths_s.values())
-        rows = subfigure.subplots(len(heights), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
-        for axes, (variant, lane) in zip(rows, product(traces, lanes), strict=True):
-            run, summary = traces[variant]
-            _draw_lane(axes, lane, run, summary, windows[variant], colours)
-            if lane == lanes[0]:
-                axes.set_title(f"{style.name_variant(run.title)}, {title}{', on its own scale' if apart else ''}", pad=3)
-            axes.set_xlim(0, lengths_s[variant] if apart else longest_s)
-            axes.tick_params(axis="x", labelbottom=axes is rows[-1] or (apart and lane == lanes[-1]))
-        rows[-1].set_xlabel(f"seconds since the {since} {unit} began")
+    with_gpu = any(summary.has_gpu for summary in summaries)
+    epochs = [_choose_epoch(run, summary) for run, summary in evidence.traces.values()]
+    lengths_s = [epoch.length_s for epoch in epochs]
+    apart = max(lengths_s) > _APART * min(lengths_s)
+    heights = [1.0, 0.45] if with_gpu else [0.45]
     keys = {"kernels": style.GPU_COLOURS["kernels"], "copies only": style.GPU_COLOURS["copies"]} if with_gpu else {}
-    handles = [
-        Patch(facecolor=colour, label=name) for name, colour in (keys | colours | {"between phases": style.PALE}).items()
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=6, handlelength=1.2, columnspacing=1.2)
+    figure = style.new_figure(1.9 + len(epochs) * (0.5 + 0.6 * sum(heights)))
+    ratios = {"height_ratios": heights * len(epochs)}
+    rows = figure.subplots(len(ratios["height_ratios"]), 1, squeeze=False, gridspec_kw=ratios).reshape(len(epochs), -1)
+    shown: set[str] = set()
+    for epoch, lanes in zip(epochs, rows, strict=True):
+        lanes[0].set_title(_title(epoch, evidence.unit, with_gpu), pad=4)
+        if with_gpu:
+            _draw_gpu(lanes[0], epoch)
+        shown |= _draw_phases(lanes[-1], epoch, colours)
+        for axes in lanes:
+            axes.set_xlim(0, epoch.length_s if apart else max(lengths_s))
+            axes.tick_params(axis="x", labelbottom=axes is lanes[-1] and (apart or epoch is epochs[-1]))
+    own = "; each variant has its own scale" if apart else ""
+    rows[-1][-1].set_xlabel(f"seconds since the {evidence.unit} began{own}")
+    keys |= {name: colour for name, colour in colours.items() if name in shown} | {"between phases": style.PALE}
+    style.draw_keys(figure, [Patch(facecolor=colour, label=name) for name, colour in keys.items()])
     return figure
 
 
-def _window(summary: Summary, zoomed: bool) -> tuple[int, int]:
-    """Return start and end, in nanoseconds of the trace, of all epochs or of the second one (the first if alone)."""
-    epochs = summary.epochs
-    if zoomed:
-        epoch = epochs[min(_ZOOMED, len(epochs) - 1)]
-        return epoch.start_ns, epoch.end_ns
-    return epochs[0].start_ns, epochs[-1].end_ns
+def _choose_epoch(run: MeasuredRun, summary: Summary) -> _Epoch:
+    epoch = summary.epochs[:2][-1]
+    return _Epoch(style.name_variant(run.title), Tracks(run.trace, epoch.start_ns), epoch.duration_s)
 
 
-def _draw_lane(
-    axes: Axes, lane: str, run: MeasuredRun, summary: Summary, window: tuple[int, int], colours: dict[str, str]
-) -> None:
-    start_ns, end_ns = window
-    tracks = Tracks(run.trace, start_ns)
-    edges_s = np.linspace(0, (end_ns - start_ns) / NS_PER_S, _BINS + 1)
-    if lane == "gpu":
-        _draw_gpu(axes, tracks, edges_s)
-    else:
-        _draw_phases(axes, tracks, edges_s, colours)
-    starts_s = [(epoch.start_ns - start_ns) / NS_PER_S for epoch in summary.epochs[1:]]
-    for start_s in starts_s:
-        if 0 < start_s < edges_s[-1]:
-            axes.axvline(start_s, color=style.EPOCH_COLOUR, linewidth=1.0, linestyle="--", zorder=5)
+def _title(epoch: _Epoch, unit: IterationUnit, with_gpu: bool) -> str:
+    busy = f", GPU busy {format_value(float(epoch.tracks.gpu_shares(epoch.edges_s).mean()), '%')}" if with_gpu else ""
+    return f"{epoch.title}: {unit} of {format_value(epoch.length_s, 's')}{busy}"
 
 
-def _draw_gpu(axes: Axes, tracks: Tracks, edges_s: np.ndarray) -> None:
-    axes.axvspan(0, edges_s[-1], color="#F4F4F4", linewidth=0)
+def _draw_gpu(axes: Axes, epoch: _Epoch) -> None:
+    edges_s, tracks = epoch.edges_s, epoch.tracks
     for lane, shares in (("copies", tracks.gpu_shares(edges_s)), ("kernels", tracks.kernel_shares(edges_s))):
         axes.stairs(100 * shares, edges_s, fill=True, color=style.GPU_COLOURS[lane], linewidth=0)
-    axes.set(ylim=(0, 100), yticks=[0, 100], yticklabels=["0", "100 %"])
-    axes.set_ylabel("GPU busy", rotation=0, ha="right", va="center", labelpad=-4)
+    axes.set(ylim=(0, 100), yticks=[])
+    axes.set_ylabel("GPU", rotation=0, ha="right", va="center")
     axes.tick_params(axis="x", length=0)
 
 
-def _draw_phases(axes: Axes, tracks: Tracks, edges_s: np.ndarray, colours: dict[str, str]) -> None:
+def _draw_phases(axes: Axes, epoch: _Epoch, colours: dict[str, str]) -> set[str]:
+    """Draw the phases, and return the names of those that can be seen."""
+    edges_s = epoch.edges_s
     axes.axvspan(0, edges_s[-1], color=style.PALE, linewidth=0)
-    bars = tracks.phase_bars(list(colours), edges_s)
+    bars = epoch.tracks.phase_bars(list(colours), edges_s)
     for name, colour in colours.items():
         spans = [(start, length) for bar, start, length in bars if bar == name]
         axes.broken_barh(spans, (0, 1), facecolors=colour, linewidth=0)
     axes.set(ylim=(0, 1), yticks=[])
     axes.set_ylabel("phase", rotation=0, ha="right", va="center")
+    return {name for name, _, _ in bars}

@@ -18,7 +18,8 @@ from speedproof.results.folder import CONFIG_FILE, read_results
 from speedproof.run.archive.rebuild import rebuild_numbers, rebuild_report
 from speedproof.run.locks import holding_devices
 from speedproof.run.proof.find import RESULTS
-from speedproof.run.proof.progress import Progress, Status
+from speedproof.run.proof.live_status import Status
+from speedproof.run.proof.progress import Progress
 from speedproof.run.proof.quiet import QuietRounds, QuietWait, wait_aloud
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.warm_up import WarmUp, warm_up
@@ -99,7 +100,7 @@ def _ask_doctor(config: Config, results: Path) -> None:
     diagnosis = diagnose(profiling, measurement.device, config.resources.scratch)
     write_sealed(results / "doctor.json", diagnosis)
     if problems := diagnosis.select("problem"):
-        raise ConfigError("; ".join("; ".join(filter(None, (f"{one.subject}: {one.found}", one.cure))) for one in problems))
+        raise ConfigError("; ".join("; ".join(filter(None, (f"{one.subject}: {one.found}", one.hint))) for one in problems))
 
 
 @contextmanager

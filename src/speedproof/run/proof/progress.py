@@ -1,111 +1,32 @@
 """Progress: the step that a proof is at, and for the rounds the ratio so far with its interval and the time left."""
 
-import math
-import sys
-import threading
-import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import TextIO
+from typing import NamedTuple
 
-from speedproof.results.experiment import EXPERIMENT_FILE, LOOKS, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun, Stopped
+from speedproof.config.model import Measurement
+from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun, Stopped
 from speedproof.results.files import read_record
 from speedproof.results.run_record import RUN_FILE, read_run
+from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.quality_questions import question_seeds
+from speedproof.run.proof.time_left import TimeLeft, find_likely_end
 from speedproof.run.run_experiment import EndedRun, Observer
-from speedproof.stats.estimates import Interval, estimate_ratio, find_slack, list_log_ratios, mean_slack, widen_ratio
+from speedproof.stats.estimates import (
+    Pair,
+    Slack,
+    estimate_ratio,
+    find_slack,
+    keep_balanced,
+    list_log_ratios,
+    mean_slack,
+    widen_ratio,
+)
 from speedproof.stats.metrics import read_compared
-from speedproof.stats.sequential import repeat_interval
+from speedproof.stats.sequential import Design, find_latest_look
 from speedproof.util.errors import RecordError
-from speedproof.util.numbers import format_count, format_ratio, format_value
-from speedproof.util.text import find_width, fold, plain, printable
-
-EVERY_S = 1.8  # and what a busy machine adds: at least every two seconds
-_ERASE = "\r\x1b[K"
-
-Describe = Callable[[float], str]  # makes the text from the seconds since the activity began
-
-
-class Status:
-    """Prints sentences to `stream`, stderr by default, and between them the current activity.
-
-    On a terminal the activity is one line that is rewritten; elsewhere each update is a new line. A thread prints it and
-    sleeps in between, so it takes a measured program's core only for a moment every two seconds.
-    """
-
-    def __init__(self, quiet: bool = False, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        """Take whether to print nothing, the stream, and the clock, in seconds."""
-        self._quiet, self._stream, self._clock = quiet, stream or sys.stderr, clock
-        self._lock = threading.RLock()  # a signal's handler may say something while its thread does
-        self._describe: Describe | None = None
-        self._began_s = self._printed_s = clock()
-        self._every_s = EVERY_S
-        self._live = False  # whether the activity's line is on the terminal
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> "Status":
-        """Begin to print."""
-        if not self._quiet:
-            self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Stop printing, and erase the activity's line."""
-        self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join()
-        with self._lock:
-            self._write("")
-
-    def say(self, text: str) -> None:
-        """Print a sentence."""
-        if not self._quiet:
-            with self._lock:
-                self._write(fold(printable(f"speedproof: {text}"), find_width(self._stream)) + "\n")
-
-    def go_on_with(self, describe: Describe | str, log_every_s: float = EVERY_S) -> None:
-        """Set the current activity: a text, or a function of the seconds since now.
-
-        Without a terminal it is printed at most every `log_every_s` seconds.
-        """
-        with self._lock:
-            self._began_s, self._every_s = self._clock(), log_every_s
-            self._describe = describe if callable(describe) else lambda seconds: f"{describe}, {seconds:.0f} s"
-
-    def pause(self) -> None:
-        """Erase the activity's line, and print none until another activity begins."""
-        with self._lock:
-            self._describe = None
-            self._write("")
-
-    def look(self) -> float:
-        """Print the activity if it is due; return the seconds until the next look."""
-        with self._lock:
-            now_s = self._clock()
-            due_s = self._printed_s + (EVERY_S if self._stream.isatty() else self._every_s)
-            if self._describe is None or now_s < due_s:
-                return min(max(0.0, due_s - now_s) or EVERY_S, EVERY_S)  # another activity may begin before it is due
-            line = f"speedproof: {plain(printable(self._describe(now_s - self._began_s)))}"
-            if self._stream.isatty():
-                width = find_width(self._stream)
-                self._write(line[: width - 1] if width else line, live=True)
-            else:
-                self._write(f"{line}\n")
-            return EVERY_S
-
-    def _write(self, text: str, live: bool = False) -> None:
-        with suppress(OSError, RuntimeError, ValueError):  # the reader is gone, or a signal came while this was printed
-            self._stream.write((_ERASE if self._live else "") + text)
-            self._stream.flush()
-        self._live, self._printed_s = live, self._clock()
-
-    def _run(self) -> None:
-        wait_s = EVERY_S
-        while not self._ended.wait(wait_s):
-            wait_s = self.look()
+from speedproof.util.numbers import format_count, format_ratio
 
 
 class Progress(Observer):
@@ -113,19 +34,19 @@ class Progress(Observer):
 
     def __init__(
         self,
-        expected_s: dict[str, float],
-        rounds: int,
-        control: bool,
-        budget_min: float | None,
+        measurement: Measurement,
+        called: Mapping[str, str],
+        expected_s: Mapping[str, float],
         status: Status,
-        metric: str | None = None,
         judges_quality: bool = False,
     ) -> None:
-        """Take each variant's expected seconds, the limits of rounds and minutes, the metric, and whether quality is judged."""
-        self.metric = metric
-        self._expected_s, self._rounds, self._status = expected_s, rounds, status
-        self._names, self._budget_min, self._judges_quality = list(expected_s), budget_min, judges_quality
-        self._each = len(self._names) + control
+        """Take what is measured, what variants are called, their expected seconds, and whether quality is judged."""
+        self.metric = measurement.metric
+        self._measurement, self._called, self._status, self._judges_quality = measurement, called, status, judges_quality
+        self._first, *self._others = measurement.variants
+        self._each = len(measurement.variants) + measurement.control
+        self._most = "at most " if measurement.until else ""
+        self._left = TimeLeft(measurement, expected_s)
         self._done: dict[str, EndedRun] = {}
         self._said = 0
         self._kept: list[str] = []  # what is to be printed of rounds of an earlier call, once a run begins
@@ -135,27 +56,28 @@ class Progress(Observer):
         """Show this run as the current one."""
         self._begun = True
         self._print_kept()
+        called = self._called[planned.variant]
         if planned.mode != "timed":
-            self._status.go_on_with(f"profiling {planned.variant.upper()}")
+            self._status.go_on_with(f"profiling {called}")
             return
-        what = f"{planned.variant.upper()}{' (control)' if planned.control else ''}"
-        most = "at most " if self._budget_min is not None else ""
-        head = f"round {planned.round + 1} of {most}{self._rounds}: running {what}"
-        left_s = self._left_s()
-        self._status.go_on_with(
-            lambda seconds: f"{head}, {seconds:.0f} s; {most or 'about '}{_format_roughly(left_s - seconds)} left"
-        )
+        self._left.begin()
+        head = f"round {planned.round + 1} of {self._most}{self._measurement.rounds}: running {called}"
+        if planned.control:
+            head += " (control)"
+        left = self._estimate_left()
+        self._status.go_on_with(lambda seconds: f"{head}, {seconds:.0f} s; {left.describe(seconds)} left")
 
     def end_run(self, ended: EndedRun) -> None:
         """Count a timed run; after each round print the ratio so far."""
         if ended.planned.mode != "timed":
             return
+        self._left.end(ended)
         self._done[ended.folder] = ended
-        done = len(self._done) // self._each
+        done = self._count_rounds()
         if done > self._said:
             self._said = done
-            questions = question_seeds(self._done.values()) if done == 2 and self._judges_quality else []
-            self._kept += [self._describe(done), *questions]
+            asks = done == 2 and self._judges_quality
+            self._kept += [self._describe(done), *(question_seeds(self._done.values(), self._called) if asks else [])]
             if self._begun or not ended.kept:
                 self._print_kept()
 
@@ -183,49 +105,73 @@ class Progress(Observer):
             for one in self._done.values()
             if not one.planned.control
         ]
-        costs = {name: [cost for variant, cost in runs if variant == name] for name in self._names}
+        costs = {name: [cost for variant, cost in runs if variant == name] for name in self._measurement.variants}
         return {name: [cost for cost in own if cost is not None] for name, own in costs.items() if None not in own}
 
-    def _left_s(self) -> float:
-        """Estimate the seconds that the remaining timed runs take from those that ended, at first from the warm-up."""
-        if not self._done:
-            each_s = sum(self._expected_s.values()) / len(self._expected_s)
-        else:
-            each_s = sum(one.run.process_s for one in self._done.values()) / len(self._done)
-        left_s = each_s * (self._each * self._rounds - len(self._done))
-        if self._budget_min is None:
-            return left_s
-        return min(left_s, max(0.0, 60 * self._budget_min - sum(one.run.process_s for one in self._done.values())))
+    def _count_rounds(self) -> int:
+        return len(self._done) // self._each
+
+    def _estimate_left(self) -> "_Left":
+        logs = [list_log_ratios([pair for pair, *_ in self._pair(other)]) for other in self._others]
+        likely = find_likely_end(self._count_rounds(), logs, self._measurement)
+        likely_s = None if likely is None else self._left.estimate_s(likely)
+        most_s = self._left.estimate_s(self._measurement.rounds) if self._most else None
+        return _Left(likely_s, most_s if likely_s is None or (most_s or 0.0) > likely_s else None)
 
     def _describe(self, done: int) -> str:
-        ratios = "; ".join(filter(None, (self._describe_ratio(name) for name in self._names[1:])))
-        most = "at most " if self._budget_min is not None else ""
-        left = f", {most or 'about '}{format_value(self._left_s(), 's')} left" if done < self._rounds else ""
-        return f"round {done} of {most}{self._rounds}: {ratios}{left}"
+        ratios = "; ".join(filter(None, map(self._describe_ratio, self._others)))
+        left = f", {self._estimate_left().describe()} left" if done < self._measurement.rounds else ""
+        return f"round {done} of {self._most}{self._measurement.rounds}: {ratios}{left}"
 
     def _describe_ratio(self, other: str) -> str:
-        first, second = self._times(self._names[0]), self._times(other)
-        both = [(first[number], second[number]) for number in sorted(first.keys() & second.keys())]
-        pairs = [(above, below) for (above, _), (below, _) in both]
-        if not pairs:
+        """Return a ratio with its interval, as the verdict would have them of these rounds."""
+        paired = self._pair(other)
+        if self._measurement.until:
+            paired = paired[: find_latest_look(len(paired))]
+        else:
+            paired = [paired[number] for number in keep_balanced([first for *_, first in paired])]
+        if not paired:
             return ""
-        found = estimate_ratio(pairs, len(self._names) - 1)
-        centre, interval = found.centre, found.interval
-        if self._budget_min is not None:  # an interval that holds at any stop, as in the verdict
-            at_look = repeat_interval(list_log_ratios(pairs), len(self._names) - 1)
-            interval = Interval(math.exp(at_look.low), math.exp(at_look.high)) if at_look and len(pairs) in LOOKS else None
-        if interval:
-            interval = widen_ratio(interval, mean_slack([[[find_slack(own, others) for (_, own), (_, others) in both]]]))
+        pairs = [pair for pair, *_ in paired]
+        design = Design(self._measurement.until is not None, self._measurement.comparisons)
+        of_logs = design.interval_of(list_log_ratios(pairs))
+        interval = widen_ratio(of_logs.exponential, mean_slack([[[slack for _, slack, _ in paired]]])) if of_logs else None
+        centre = estimate_ratio(pairs).centre
         value, shown = format_ratio(centre, *((interval.low, interval.high) if interval else (None, None)))
-        return f"{self._names[0].upper()} / {other.upper()} {value}{f' ({shown})' if interval else ''}"
+        names = f"{self._called[self._first]} / {self._called[other]}"
+        return f"{names} {value}{f' ({shown})' if interval else ''}"
 
-    def _times(self, name: str) -> dict[int, tuple[float, float]]:
-        """Return the cost and the relative rounding error of each of a variant's runs, by round; only costs above 0."""
+    def _pair(self, other: str) -> list[tuple[Pair, Slack, bool]]:
+        """Return, by round, the costs of the first variant and another, what rounding hides, and if the first came first."""
+        one, two = self._times(self._first), self._times(other)
+        both = ((one[number], two[number]) for number in sorted(one.keys() & two.keys()))
+        return [((own.cost, its.cost), find_slack(own.resolution, its.resolution), own.began < its.began) for own, its in both]
+
+    def _times(self, name: str) -> dict[int, "_Cost"]:
+        """Return the cost of each of a variant's runs, by round; only costs above 0."""
         return {
-            one.planned.round: (one.compared.cost, one.compared.resolution)
+            one.planned.round: _Cost(one.compared.cost, one.compared.resolution, one.run.started)
             for one in self._done.values()
             if one.planned.variant == name and one.compared and one.compared.cost and not one.planned.control
         }
+
+
+class _Left(NamedTuple):
+    """The seconds until all is likely decided, and those until rounds end at the latest, if that is later."""
+
+    likely_s: float | None
+    most_s: float | None
+
+    def describe(self, passed_s: float = 0.0) -> str:
+        """Return what is left so many seconds later."""
+        words = [("about", self.likely_s), ("at most", self.most_s)]
+        return ", ".join(f"{word} {_format_roughly(left_s - passed_s)}" for word, left_s in words if left_s is not None)
+
+
+class _Cost(NamedTuple):
+    cost: float
+    resolution: float  # its relative rounding error
+    began: str
 
 
 def _format_roughly(seconds: float) -> str:

@@ -1,6 +1,7 @@
 """A proof from its commands to its verdict: copy, warm-up, plan, experiment, and what it found."""
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -18,10 +19,7 @@ from speedproof.profilers.nsys import read_capabilities
 from speedproof.report.document import PAGE_FILE, Link
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.first_screen import compose_first_screen
-from speedproof.report.terminal import lay_out
-from speedproof.report.trace_listings import Listing
 from speedproof.results.asked import ASKED_FILE, Asked, read_asked
-from speedproof.results.comparison import Comparison
 from speedproof.results.evidence_archive import OLD_EXPERIMENTS_FOLDER
 from speedproof.results.files import digest_of, write_text
 from speedproof.results.observations import Arrivals
@@ -43,15 +41,17 @@ from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.find import RESULTS, VERDICT_FILE, read_verdict
 from speedproof.run.proof.judging import describe_evaluation, tell_source
 from speedproof.run.proof.left_files import DIGESTS, Snapshot, take_snapshot
+from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.metric_needs import check_epochs, name_gpu_need
-from speedproof.run.proof.progress import Progress, Status
+from speedproof.run.proof.progress import Progress
 from speedproof.run.proof.quality_questions import question_direction, question_units
 from speedproof.run.proof.quiet import describe_machine, wait_aloud
 from speedproof.run.proof.request import ProofRequest, describe_asked
 from speedproof.run.proof.rounds_check import check_rounds
 from speedproof.run.proof.snakemake import ProfileExecutor, find_profile
 from speedproof.run.proof.stop_after import propose_stop
-from speedproof.run.proof.verdict import Verdict, choose_metric, describe_processes, judge, tabulate
+from speedproof.run.proof.variant_labels import call_variants, name_variants, title_variants
+from speedproof.run.proof.verdict import Verdict, choose_metric, judge
 from speedproof.run.proof.warm_up import WarmUp
 from speedproof.run.proof.workspace import (
     ProofBasis,
@@ -59,12 +59,11 @@ from speedproof.run.proof.workspace import (
     check_out,
     describe_commit,
     digest_sources,
-    name_variants,
     read_measurement,
-    title_of,
     write_claims,
 )
 from speedproof.run.read_progress import SOURCES
+from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.metrics import METRICS
 from speedproof.util.errors import ConfigError, ProfilingError, SpeedproofError
 from speedproof.util.image_file import identify_image
@@ -76,12 +75,13 @@ Say = Callable[[str], None]
 WARM_UP_FILE = "warm-up.json"
 # Keys of a request that do not affect the warm-up.
 _UNWARMED = {
-    *("claim", "metric", "rounds", "budget_min", "control", "profiled", "wait", "wait_for_quiet_min", "trust_reported")
+    *("names", "claim", "metric", "rounds", "budget_min", "control", "profiled", "wait", "wait_for_quiet_min", "trust_reported")
 }
 _CACHES = {
     "cold": "caches: cold; each run starts with empty compile caches",
     "shared": "caches: shared; runs use your compile caches and see what earlier runs left there",
 }
+_SPARE = 1.25  # of a budget: runs may take longer than the warm-up
 _START = {
     "copy": "each in a fresh copy of the working folder",
     "commit": "each in a fresh copy of its last commit",
@@ -89,10 +89,10 @@ _START = {
 }
 
 
-def prove_request(request: ProofRequest, out: Path, source: Path, status: Status, tell: Say) -> Verdict:
+def prove_request(request: ProofRequest, out: Path, source: Path, status: Status) -> Verdict:
     """Prove a request in the folder `out`, of commands that run in copies of the folder `source`.
 
-    The plan and the progress go to `status`, the verdict's sentence and table to `tell`. Completed runs of an interrupted call
+    The plan and the progress go to `status`. Completed runs of an interrupted call
     are kept if commands and files are the same.
 
     Raises:
@@ -134,8 +134,8 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
         _take_back_verdict(out)  # not before: a mistake that is found up to here leaves an earlier one readable
         _leave_asked(describe_asked(request, metric, _read_attempt(out / RESULTS)), out / RESULTS)
         expected_s = {name: found.process_s[name] for name in names}
-        judges = request.margin is not None
-        progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status, metric, judges)
+        called, judges = call_variants(request), request.margin is not None
+        progress = Progress(measured.config.measurement, called, expected_s, status, judges)
         evidence = executor.measure(measured, progress)
         check_rounds(evidence.comparison, metric, progress.said)
         attempt = note_attempt(out, out / RESULTS, [scrub_secrets(command) for command in request.commands])
@@ -143,11 +143,10 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
             _leave_asked(describe_asked(request, metric, attempt), out / RESULTS)
             rebuild_report(evidence.asked_again(), out / RESULTS)
         report = str(out / RESULTS / PAGE_FILE)
-        verdict = judge(evidence.comparison, request, names, metric, found.reading.source, report)
-        verdict = verdict.model_copy(update={"attempt": attempt})
+        verdict = judge(evidence.comparison, request, metric, found.reading.source, report, out)
+        verdict = verdict.model_copy(update={"attempt": attempt, "why": _explain(request, evidence)})
         write_text(out / VERDICT_FILE, verdict.model_dump_json(indent=1) + "\n")
     status.pause()
-    _tell_verdict(verdict, evidence.comparison, names, _explain(request, evidence), tell)
     return verdict
 
 
@@ -201,17 +200,6 @@ def _name_unseen(request: ProofRequest, say: Say) -> None:
 def _offer(names: list[str]) -> str:
     one = names[0] if len(names) == 1 else "NAME"
     return f"{_shorten(names)} (--pass {one} lets {'it' if len(names) == 1 else 'one'} through)"
-
-
-def _tell_verdict(verdict: Verdict, comparison: Comparison, names: list[str], why: str, tell: Say) -> None:
-    for sentence in verdict.sentences:
-        tell(sentence)
-    for line in lay_out(Listing("", *tabulate(verdict, comparison, names))):
-        tell(line)
-    for line in describe_processes(verdict, comparison, names):
-        tell(line)
-    tell(f"Why: {why}")
-    tell(f"Report: {verdict.report}")
 
 
 def _announce_replacement(request: ProofRequest, out: Path, say: Say) -> None:
@@ -337,10 +325,10 @@ def _warm_up_once(
 
 
 def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: Path, order_seed: int, say: Say) -> None:
-    for name, command in zip(names, request.commands, strict=True):
+    for name, title in title_variants(request).items():
         epochs = f", {format_count(found.epochs[name], 'epoch')} ({_describe_clock(found, name)})" if found.epochs[name] else ""
         note = f"; {found.notes[name]}" if name in found.notes else ""
-        say(f"{title_of(name, command)}: {format_value(found.process_s[name], 's')}{epochs}{note}")
+        say(f"{title}: {format_value(found.process_s[name], 's')}{epochs}{note}")
     if found.unwatched:
         say(f"too large to check fully for files that runs leave: {_shorten(found.unwatched)}")
     runs = request.most_rounds * (len(names) + request.control)
@@ -356,7 +344,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         cost += f", and about {format_duration(copies_s)} to copy the folder (--workdir here avoids this)"
     metric = METRICS[choose_metric(request, found.epochs, bool(found.reading.rate))]
     by = metric.measure or metric.title
-    units = _describe_units(found.units, request.cumulative)
+    units = _describe_units(found.units, request)
     trusted = f"reported times are trusted ({request.trust_reported}); " if request.trust_reported else ""
     say(
         f"plan: {trusted}{most}{runs} timed runs in {request.most_rounds} rounds, in random order (seed "
@@ -366,6 +354,8 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     )
     if found.recognized:
         say(f"epochs: {found.recognized}; --epoch-s reads others, --metric process_s compares whole processes")
+    if short := _question_budget(request, found, names):
+        say(short)
     for line in [*_describe_stop(request, found), *_describe_places(request)]:
         say(line)
 
@@ -376,6 +366,18 @@ def _describe_stop(request: ProofRequest, found: WarmUp) -> list[str]:
         return [f"ended early: each run ends after its first {format_count(found.stop_after, 'epoch')}, which are compared"]
     proposed = propose_stop(found.process_s, found.epochs, request.budget)
     return [proposed] if proposed else []
+
+
+def _question_budget(request: ProofRequest, found: WarmUp, names: list[str]) -> str | None:
+    """Return that the budget is too short for the rounds that a verdict needs, by the warm-up, and which is not."""
+    round_s = sum(found.process_s.values()) + (found.process_s[names[0]] if request.control else 0)
+    least_s = LEAST_PAIRS * round_s
+    if request.budget is None or least_s <= 60 * request.budget:
+        return None
+    return (
+        f"budget: {LEAST_PAIRS} rounds, which a verdict needs, take about {format_duration(least_s)}, more than the budget of "
+        f"{format_value(request.budget, 'min')}; --budget {math.ceil(_SPARE * least_s / 60)} holds them"
+    )
 
 
 def _describe_places(request: ProofRequest) -> list[str]:
@@ -402,12 +404,13 @@ def _describe_clock(found: WarmUp, name: str) -> str:
     return f"observed times not available: {_UNSEEN[arrivals]}; checked against the whole process"
 
 
-def _describe_units(units: Mapping[str, Sequence[str]], cumulative: bool) -> str:
+def _describe_units(units: Mapping[str, Sequence[str]], request: ProofRequest) -> str:
     """Return the units in which printed times are read; one for all variants if they agree."""
-    read = "read as differences of" if cumulative else "read as"
+    read = "read as differences of" if request.cumulative else "read as"
     titles = {name: " and ".join(UNIT_TITLES[unit] for unit in own) for name, own in units.items() if own}
     if len(set(titles.values())) > 1:
-        return f", epochs {read} {', '.join(f'{title} ({name.upper()})' for name, title in titles.items())}"
+        called = call_variants(request)
+        return f", epochs {read} {', '.join(f'{title} ({called[name]})' for name, title in titles.items())}"
     return f", epochs {read} {next(iter(titles.values()))}" if titles else ""
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from speedproof.run.proof.request import ProofRequest
+from speedproof.run.proof.variant_labels import call_variants
 from speedproof.run.run_experiment import EndedRun
 from speedproof.util.errors import ConfigError
 from speedproof.util.numbers import format_count
@@ -29,22 +30,26 @@ def question_units(qualities: Mapping[str, float | None], request: ProofRequest)
     low, high = (end(known, key=lambda name: known[name], default="") for end in (min, max))
     if not known or not _differ_by_percent(known[low], known[high]):
         return None
-    found = f"quality: {high.upper()} reports {known[high]:.4g} and {low.upper()} {known[low]:.3g}"
+    called = call_variants(request)
+    found = f"quality: {called[high]} reports {known[high]:.4g} and {called[low]} {known[low]:.3g}"
     remedy = "if one is a percentage and the other a fraction, print both the same way"
     if request.margin is not None:
         raise ConfigError(f"{found}; {remedy}, or leave --margin out")
     return f"{found}; {remedy}"
 
 
-def question_seeds(runs: Iterable[EndedRun]) -> list[str]:
-    """Return a question for each variant whose timed runs of several seeds, controls apart, all have the same quality."""
+def question_seeds(runs: Iterable[EndedRun], called: Mapping[str, str]) -> list[str]:
+    """Return a question for each variant whose timed runs of several seeds, controls apart, all have the same quality.
+
+    `called` is what variants are called.
+    """
     found: dict[str, dict[int, float | None]] = {}
     for one in runs:
         if one.planned.mode == "timed" and not one.planned.control:
             found.setdefault(one.planned.variant, {})[one.planned.seed] = one.run.best_quality
     constant = {name: own for name, own in found.items() if len(own) > 1 and len(set(own.values())) == 1}
     return [
-        f"quality: {name.upper()} has the same {value:.4g} with {format_count(len(own), 'seed')}; if it ignores "
+        f"quality: {called[name]} has the same {value:.4g} with {format_count(len(own), 'seed')}; if it ignores "
         "SPEEDPROOF_SEED, --margin cannot be judged"
         for name, own in sorted(constant.items())
         if (value := next(iter(own.values()))) is not None

@@ -8,7 +8,7 @@ from speedproof.cluster.machine_load import Counters, describe_between, read_cou
 from speedproof.results.experiment import PlannedRun
 from speedproof.results.observations import MachineLoad
 from speedproof.run.locks import Waiting
-from speedproof.run.proof.progress import Status
+from speedproof.run.proof.live_status import Status
 from speedproof.run.run_experiment import EndedRun, Observer
 from speedproof.util.numbers import format_count, format_duration, format_value
 

@@ -28,6 +28,7 @@ from speedproof.util.secrets import scrub_secrets
 
 _CLAIM = re.compile(r"\s*(?P<sign>>=|<=|>|<|≥|≤)\s*(?P<value>\d+(?:\.\d+)?)\s*[×x]?\s*")
 _LARGEST_CLAIM = 1e9
+_LONGEST_NAME = 48  # characters
 MOST_ROUNDS = max(LOOKS)
 BUDGET_MIN = 30.0
 _CLAIM_PANEL, _READING_PANEL, _QUALITY_PANEL, _ROUNDS_PANEL = "Claim and metric", "Reading epochs", "Quality", "Rounds"
@@ -91,6 +92,15 @@ def _check_stop(text: str) -> str:
     return text
 
 
+def _check_names(names: list[str]) -> list[str]:
+    for name in names:
+        if not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
+            raise ValueError(f"{name!r:.60}: write a name of up to {_LONGEST_NAME} characters, on one line")
+    if len(set(names)) < len(names):
+        raise ValueError("the same name twice; each command needs its own")
+    return names
+
+
 Command = Annotated[str, AfterValidator(_check_command)]
 StopText = Annotated[
     str, BeforeValidator(lambda given: str(given) if type(given) is int else given), AfterValidator(_check_stop)
@@ -118,6 +128,13 @@ class ProofRequest(Model):
 
     commands: Annotated[list[Command], AfterValidator(_check_number)] = Field(
         max_length=26, description="Two or more commands; the first one's time is divided by each other's"
+    )
+    names: Annotated[list[str], AfterValidator(_check_names)] = option(
+        [],
+        _CLAIM_PANEL,
+        "Name of a command, in their order. Default: A, B, C, each with what differs",
+        flag="--name",
+        metavar="TEXT",
     )
 
     claim: Annotated[str, AfterValidator(_check_claim)] | None = option(

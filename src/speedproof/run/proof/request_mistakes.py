@@ -15,12 +15,19 @@ _LEAST_ROUNDS = 4
 def list_mistakes(request: "ProofRequest", name: NameKey) -> list[str]:
     """Return all that is wrong; `name` is how messages call keys."""
     return [
+        *_list_mistakes_of_names(request, name),
         *_list_mistakes_of_rounds(request, name),
         *_list_mistakes_of_quality(request, name),
         *_list_mistakes_of_reading(request, name),
         *_list_mistakes_of_places(request, name),
         *_list_mistakes_of_profiles(request, name),
     ]
+
+
+def _list_mistakes_of_names(request: "ProofRequest", name: NameKey) -> list[str]:
+    if len(request.names) in (0, len(request.commands)):
+        return []
+    return [f"{name('names')}: {len(request.names)} for {len(request.commands)} commands; give one for each, or none"]
 
 
 def _list_mistakes_of_rounds(request: "ProofRequest", name: NameKey) -> list[str]:

@@ -20,7 +20,8 @@ from speedproof.report.figures.figure_data import Evidence, read_evidence
 from speedproof.results.files import read_record, write_text
 from speedproof.run.proof.executor import ENDING, INTERRUPTED
 from speedproof.run.proof.find import RESULTS
-from speedproof.run.proof.progress import Progress, Records, Status
+from speedproof.run.proof.live_status import Status
+from speedproof.run.proof.progress import Progress, Records
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.warm_up import REQUEST_FILE, WARMED_UP, WarmUp
 from speedproof.run.proof.workspace import ProofSetup, write_for_others

@@ -45,6 +45,7 @@ from speedproof.run.proof.profiled_warm_up import try_profiler
 from speedproof.run.proof.recognition import choose_reading, needs_recognizing
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.stop_after import StopAfter, describe_warm_up
+from speedproof.run.proof.variant_labels import call_variants
 from speedproof.run.quality_command import Judge, find_judge, measure_quality
 from speedproof.run.read_lines import read_lines
 from speedproof.run.read_marks import read_marks
@@ -87,6 +88,11 @@ class _Setting:
     request: ProofRequest
     folder: Path  # for what programs print
     stop: StopAfter  # when they are ended
+
+    @property
+    def called(self) -> dict[str, str]:
+        """Return what each variant is called."""
+        return call_variants(self.request)
 
 
 @dataclass(frozen=True)
@@ -131,10 +137,10 @@ def warm_up(out: Path, config: Config, workload: Workload, request: ProofRequest
     manifest.check("in another run without what warm-ups left")
     watched_s = {}
     for name in tried if request.blind else []:
-        begin(f"warm-up: running {name.upper()} again, watched")
+        begin(f"warm-up: running {setting.called[name]} again, watched")
         watched_s[name] = _try_variant(setting, name).observed.process_s
     for name in tried if request.profiled else []:
-        begin(f"warm-up: profiling {name.upper()}")
+        begin(f"warm-up: profiling {setting.called[name]}")
         try_profiler(config, workload, name, setting.folder)
     found = _summarize(setting, reading, tried, without, watched_s)
     return found.model_copy(update={"unwatched": unwatched, "recognized": recognized})
@@ -203,7 +209,7 @@ def _try_all(setting: _Setting, manifest: Manifest, begin: Begin) -> dict[str, _
     # The first variant last: what it leaves for others, they do not find in their warm-ups.
     for name in reversed(names):
         budget_min = None if setting.stop else setting.request.budget
-        begin(partial(describe_warm_up, name.upper(), len(names), budget_min))
+        begin(partial(describe_warm_up, setting.called[name], len(names), budget_min))
         tried[name] = _try_variant(setting, name, [one.files for one in tried.values()])
         if (kept := variants[name].kept_caches) is not None:
             manifest.add(Path(kept))
@@ -214,8 +220,7 @@ def _try_all(setting: _Setting, manifest: Manifest, begin: Begin) -> dict[str, _
 def _name_kept(observed: WarmUpObserved) -> WarmUpObserved:
     """Leave out the changed files that are another program's: gone by now, or seen to be its since."""
     kept = [name for name in observed.changed if not name.startswith(("/", "~")) or Path(name).expanduser().exists()]
-    kept = [name for name in kept if not is_others(name)]
-    return observed.model_copy(update={"changed": kept[:MOST_CHANGED]})
+    return observed.model_copy(update={"changed": [name for name in kept if not is_others(name)][:MOST_CHANGED]})
 
 
 def _walk_first(config: Config, workload: Workload) -> list[str]:
@@ -357,18 +362,16 @@ def _run_without_left(setting: _Setting, reading: Reading, tried: Mapping[str, _
             while_ran = f"which appeared while {'it' if hidden.own else 'the other' if len(warmed) == 2 else 'others'} ran"
             why, run = _explain_no_hiding(setting.request), None
             if not why:
-                begin(f"warm-up: running {name.upper()} again, without {list_briefly(list(hidden.paths))}, {while_ran}")
+                begin(f"warm-up: running {setting.called[name]} again, without {list_briefly(list(hidden.paths))}, {while_ran}")
                 run = _time_without(setting, reading, name, hidden, tried[name].observed)
-            names = [name for name in hidden.paths if not is_others(name)]
-            if not names:
+            if not (names := [name for name in hidden.paths if not is_others(name)]):
                 continue
             without = f"without {list_briefly(names)}, {while_ran}"
+            failed = f"not run {without}: {why}" if why else f"fails {without}"
+            one.notes.append(f"{format_value(run.process_s, 's')} in another run, {without}" if run else failed)
             if run:
                 one.runs.append(run.model_copy(update={"names": names[:MOST_CHANGED]}))
-                one.notes.append(f"{format_value(run.process_s, 's')} in another run, {without}")
-                continue
-            one.notes.append(f"not run {without}: {why}" if why else f"fails {without}")
-            if hidden.own:
+            elif hidden.own:
                 one.own_not_hidden += names
             elif not why:
                 one.not_hidden = [*names, *one.not_hidden]

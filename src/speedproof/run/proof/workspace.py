@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import string
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,9 +26,9 @@ from speedproof.run.proof.find import RESULTS
 from speedproof.run.proof.left_files import DIGESTS, TREE, Snapshot
 from speedproof.run.proof.recognition import needs_recognizing
 from speedproof.run.proof.request import ProofRequest
+from speedproof.run.proof.variant_labels import name_variants, title_variants
 from speedproof.util.errors import ConfigError, SpeedproofError
 from speedproof.util.image_file import identify_image
-from speedproof.util.secrets import scrub_secrets
 
 CONFIGURATION = "proof.json"
 CACHES = "caches"  # compile caches that the warm-up left, of each variant
@@ -39,16 +38,6 @@ _ASK_PACKAGES = (
     "print(json.dumps([platform.python_version(), sorted({f'{d.name}=={d.version}' for d in m.distributions()}), "
     "sorted({s.get_path('purelib'), s.get_path('platlib'), site.getusersitepackages()})]))"
 )
-
-
-def name_variants(request: ProofRequest) -> list[str]:
-    return list(string.ascii_lowercase[: len(request.commands)])
-
-
-def title_of(name: str, command: str) -> str:
-    """Return what tables call a variant: its letter, and its command without secrets."""
-    text = f"{name.upper()}: {scrub_secrets(command)}"
-    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def describe_interpreter(command: str) -> dict[str, Any]:
@@ -127,12 +116,12 @@ class ProofBasis:
         """Return what is measured, and compared by `metric`; `warm_ups` is what was seen of those, once they have run."""
         request, folder = self.request, Path(os.path.normpath((self.out / PROGRAMS).absolute()))
         shared = self._describe_shared(reading)
-        variants = {}
-        for (name, command), asked in zip(self.commands.items(), request.commands, strict=True):
+        variants, titles = {}, title_variants(request)
+        for name, command in self.commands.items():
             own = self._describe_variant(name, command)
             warm_up = {"warm_up": warm_ups[name].model_dump(mode="json")} if name in warm_ups else {}
             variants[name] = {
-                **shared, "title": title_of(name, asked), **own, "epochs": max(1, epochs.get(name, 1)), **warm_up
+                **shared, "title": titles[name], **own, "epochs": max(1, epochs.get(name, 1)), **warm_up
             }  # fmt: skip
         declared = {
             "title": "Proof",

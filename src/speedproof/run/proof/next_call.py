@@ -1,0 +1,49 @@
+"""The command that would decide what a proof left open."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from shlex import quote
+
+from speedproof.run.proof.request import BUDGET_MIN, ProofRequest, write_call
+from speedproof.stats.finding import RatioFinding
+from speedproof.util.secrets import scrub_secrets
+
+DEFAULT_OUT = Path("results/proof")
+_SPARE = 1.25  # of the budget: later rounds may take longer
+_OPEN = ("inconclusive", "quality not established")
+
+
+def write_next_call(request: ProofRequest, findings: Sequence[RatioFinding], out: Path) -> str | None:
+    """Return the command that continues a proof in `out` until it decides, or measures it again; None if none would."""
+    following = _plan(request, [one for one in findings if one.outcome in _OPEN])
+    if following is None:
+        return None
+    folder = "" if out == DEFAULT_OUT else f" --out {quote(str(out))}"
+    return scrub_secrets(f"{write_call(following)}{folder}")
+
+
+def _plan(request: ProofRequest, findings: Sequence[RatioFinding]) -> ProofRequest | None:
+    fixed = [one.stopped.needed for one in findings if one.stopped and one.stopped.reason == "futile"]
+    if fixed:
+        rounds = [count for count in fixed if count]
+        return request.model_copy(update={"rounds": max(rounds), "budget_min": None}) if len(rounds) == len(fixed) else None
+    needed = [one.needed.pairs for one in findings if one.needed and one.claim is None]
+    if not needed or len(needed) < len(findings):
+        return None
+    if request.fixed_rounds is not None:
+        return request.model_copy(update={"rounds": max(needed)})
+    return _extend(request, findings, max(needed))
+
+
+def _extend(request: ProofRequest, findings: Sequence[RatioFinding], rounds: int) -> ProofRequest | None:
+    """Return a request whose limits hold so many rounds; None if its own do."""
+    runs, budget = len(request.commands) + request.control, request.budget or BUDGET_MIN
+    missing = [(one.needed, one.needed.pairs - one.pairs) for one in findings if one.needed]
+    round_min = max(needed.minutes / pairs for needed, pairs in missing if pairs > 0) * runs / 2  # a pair is two runs
+    limits: dict[str, float] = {}
+    if (budget_min := math.ceil(_SPARE * rounds * round_min)) > budget:
+        limits["budget_min"] = budget_min
+    if request.rounds and rounds > request.rounds:
+        limits["rounds"] = rounds
+    return request.model_copy(update=limits) if limits else None
