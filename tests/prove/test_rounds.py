@@ -102,7 +102,8 @@ def test_rounds_with_a_budget_are_the_most_that_run():
 
 # 140 against 100 and 120 us by turns: log ratios of 0.336 and 0.154, of four a mean of 0.245 and a deviation of 0.105. The
 # interval is 0.245 ± 6.21 × 0.105 / 2 = ± 0.33 after four rounds, and ± 4.65 × 0.1 / √6 = ± 0.19 after six. The forecast
-# is by the upper limit of the deviation, 0.182: ± 3.88 × 0.182 / √8 = 0.249 after eight, and ± 3.47 × 0.182 / √10 = 0.199 after ten.
+# is by the upper limit of the deviation, 0.182: ± 3.88 × 0.182 / √8 = 0.249 after eight,
+# and ± 3.47 × 0.182 / √10 = 0.199 after ten.
 NEARLY = ["sh run.sh 140 0 0", "sh run.sh 100 20 0"]
 
 

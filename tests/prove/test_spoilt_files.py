@@ -46,7 +46,7 @@ def prove(folder, other, *words, needs="sh needs.sh kept/index"):
 def test_a_reference_that_lacks_what_the_other_removed_is_inconclusive(folder, words):
     status, found, sentence = prove(folder, "rm -f kept/index; sleep 0.12\n", *words)
     assert (status, found) == (2, [("spoilt", True, ["kept/index"])])
-    said = "sh needs.sh kept/index may be slow because kept/index vanished or changed while another command ran; restore it"
+    said = "A (sh needs.sh kept/index) may be slow because kept/index vanished or changed while another command ran; restore it"
     assert said in sentence.replace("\xa0", " ")
 
 
