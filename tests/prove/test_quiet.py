@@ -50,13 +50,14 @@ def machine(monkeypatch):
         (4.0, 0.1, [], False, "machine: load 0.3 on 2 cores, no other process on the GPU"),
         (
             4.0, 4.8, None, False,
-            "machine: load 0.3 on 2 cores, other programs used 1.2 of them since the start; --wait-for-quiet 10 waits for them",
+            "machine: load 0.3 on 2 cores, other programs used 1.2 of them since the start; --wait-for-quiet 10 waits up to 10 "
+            "minutes for them",
         ),
         (4.0, 4.8, None, True, "machine: load 0.3 on 2 cores, other programs used 1.2 of them since the start"),
         (0.1, 0.1, None, False, "machine: load 0.3 on 2 cores"),  # too short to tell
         (
             4.0, 0.0, ["process 7 (a)"], False,
-            "machine: load 0.3 on 2 cores, on the GPU: process 7 (a); --wait-for-quiet 10 waits for them",
+            "machine: load 0.3 on 2 cores, on the GPU: process 7 (a); --wait-for-quiet 10 waits up to 10 minutes for them",
         ),
     ],
 )  # fmt: skip
@@ -211,7 +212,7 @@ def test_noise_that_exceeds_the_effect_is_what_the_verdict_begins_with(place):
         "Inconclusive: runs of one variant differ by 12 %, more than the 3.0 % between the variants; other programs used 0.8 "
         "of 2 cores during the runs; B (sh b.sh) measured 1.01× as fast as A (sh a.sh) on this machine, by the"
     )
-    assert said.endswith(". Longer runs differ less; --wait-for-quiet 10 waits for other programs.")
+    assert said.endswith(". Longer runs differ less; --wait-for-quiet 10 waits up to 10 minutes for other programs.")
 
 
 def test_what_the_machine_did_follows_a_verdict_that_is_shown(place):

@@ -180,7 +180,7 @@ def test_every_position_lies_on_the_axis_and_ticks_stand_apart(tmp_path):
     [(0.4, "less than a minute"), (1.2, "about 1 minute"), (42, "about 42 minutes"), (150, "about 2 hours")],
 )
 def test_what_would_decide_is_told_in_round_numbers(minutes, told):
-    assert describe_needed(Needed(pairs=8, minutes=minutes), "here") == f"8 pairs in total would decide, {told} more"
+    assert describe_needed(Needed(pairs=8, minutes=minutes), "here") == f"about 8 pairs in total would decide, {told} more"
 
 
 def test_memory_stands_behind_times_and_is_never_called_fast(tmp_path):

@@ -14,7 +14,7 @@ from speedproof.results.evidence_archive import EVIDENCE_FILE
 from speedproof.results.experiment import Plan, read_experiment, read_whole_experiment
 from speedproof.results.files import read_json, read_record, read_text, write_json
 from speedproof.results.folder import read_results
-from speedproof.results.older_versions import RENAMED_TITLES, convert_older
+from speedproof.results.older_versions import RENAMED_TITLES, convert_older, convert_older_config
 from speedproof.results.run_record import EPOCH_COLUMNS, read_epochs, read_run, write_epochs
 from speedproof.stats.compare import compare_experiments
 from speedproof.util.errors import RecordError

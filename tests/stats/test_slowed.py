@@ -53,7 +53,7 @@ def test_what_it_never_ran_without_is_a_condition_of_a_slower_reference():
     assert objection == (
         "may be slowed",
         False,
-        "A only ran with ~/.bashrc as another command left it; --isolate discards such changes",
+        "A was not tested without what another command did to ~/.bashrc; --isolate discards such changes",
     )
     assert check_slowed(examine(reference, runs([2.5] * 4, process_s=2.5))) == []
 

@@ -211,6 +211,7 @@ class FirstScreen:
     badges: Sequence[Badge]
     sentence: Words
     facts: Sequence[Fact]
+    spread: str = ""  # the interval of the sentence's ratio
     forest: Forest | None = None
     why: Words = ""
     caveats: Sequence[Fact] = ()  # the gravest first

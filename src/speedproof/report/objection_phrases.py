@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from speedproof.report.prose import Prose
 from speedproof.results.comparison_rows import Objection, ObjectionKind
-from speedproof.util.numbers import format_range, format_ratio, format_value
+from speedproof.util.numbers import format_count, format_range, format_ratio, format_value
 from speedproof.util.text import capitalize
 
 _PROSE = Prose("objections.md.j2")
@@ -57,10 +57,18 @@ def _begins_with_name(one: Objection) -> bool:
 
 def describe_remedy(objections: Sequence[Objection]) -> str:
     """Return a sentence on what to do about noise that hides a difference; nothing without such noise."""
-    kinds = {one.kind for one in objections}
-    if "noise" not in kinds:
+    found = {one.kind: one for one in objections}
+    if "noise" not in found:
         return ""
-    return "Longer runs differ less" + ("; --wait-for-quiet 10 waits for other programs." if "busy machine" in kinds else ".")
+    remedies = ["Longer runs differ less"]
+    if "busy machine" in found:
+        remedies.append("--wait-for-quiet 10 waits up to 10 minutes for other programs")
+    if "used_cores" in (values := found["noise"].values):
+        used, cores = format_value(values["used_cores"]), format_count(int(values["cores"]), "core")
+        remedies.append(
+            f"the programs use {used} of {cores}: fix their number of threads, equal for both (OMP_NUM_THREADS=1 for NumPy)"
+        )
+    return f"{'; '.join(remedies)}."
 
 
 def _describe_places(one: Objection) -> str:

@@ -178,11 +178,11 @@ def describe_more(found: RatioFinding, fixed_rounds: bool) -> str | None:
     if found.outcome == "inconclusive" and found.needed:
         if fixed_rounds:
             pairs = format_count(found.needed.pairs, "pair")
-            return f"{pairs} would decide; --rounds {found.needed.pairs} measures all of them again"
+            return f"about {pairs} would decide; --rounds {found.needed.pairs} measures all of them again, as another proof"
         return describe_needed(found.needed, found.place.scope)
     most = MOST_NAMED if fixed_rounds else MOST_PAIRS
     if found.state == State.INCONCLUSIVE and found.pairs < most:
-        return f"with this much variation, not even {most} pairs would decide"
+        return f"with this much variation, {f'not even {most} pairs would' if fixed_rounds else f'{most} pairs may not'} decide"
     return None
 
 
@@ -253,16 +253,21 @@ def describe_whole(whole: WholeProcess | None) -> list[str]:
 
 def describe_evidence(found: RatioFinding, where: str = "") -> str:
     """Return a ratio's interval, jointly with others if it is one of several, and its number of pairs."""
-    joint = "joint " if found.joint else ""
-    interval = f"{joint}95 % interval {format_ratio(*found.ends, *found.bounds)[1]}, " if found.has_interval else ""
+    interval = f"{spread}, " if (spread := describe_spread(found)) else ""
     few = f"; a verdict needs {LEAST_PAIRS}" if found.is_undecided else ""
     return f"{interval}{format_count(found.pairs, 'pair')} of runs{where}{few}"
+
+
+def describe_spread(found: RatioFinding) -> str:
+    """Return a ratio's interval, jointly with others if it is one of several; nothing without one."""
+    joint = "joint " if found.joint else ""
+    return f"{joint}95 % interval {format_ratio(*found.ends, *found.bounds)[1]}" if found.has_interval else ""
 
 
 def describe_needed(needed: Needed, scope: Scope | None, question: str = "") -> str:
     """Return how many pairs, or machines, would decide if the next ones vary like these, and how long the missing ones take."""
     what = "machine" if scope == "model" else "pair"
-    return f"{format_count(needed.pairs, what)} in total would decide{question}, {_describe_minutes(needed.minutes)} more"
+    return f"about {format_count(needed.pairs, what)} in total would decide{question}, {_describe_minutes(needed.minutes)} more"
 
 
 def describe_futile(stopped: StoppedExperiment) -> str:

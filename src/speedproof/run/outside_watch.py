@@ -16,6 +16,8 @@ from itertools import takewhile
 from pathlib import Path
 from stat import S_ISREG
 
+from speedproof.run.others_files import is_temporary, known_others
+
 # A walk after a run may take so long, and the one before all runs. On a core of a small virtual machine a known folder or file
 # takes 5 us: 0.53 s of 11,702 folders with 99,465 files; a folder that no process had read since the start 0.5 ms.
 WALK_S, FIRST_WALK_S = 0.07, 0.5
@@ -63,6 +65,7 @@ class OutsideWatch:
         self._appeared: set[str] = set()  # entries that known folders had got at the last walk
         self._new: set[str] = set()  # entries that known folders had got at any walk before
         self.vanished: set[str] = set()  # entries, there at the first walk, that known folders had lost at the last
+        self.between: set[str] = set()  # entries that known folders had got before the last run began
         self._remembered = 0
         self.changed: dict[str, None] = {}  # what runs changed so far
 
@@ -74,6 +77,7 @@ class OutsideWatch:
         self._appeared, self.vanished = set(), set()
         found = [name for name in self.changed if self._is_changed(name, since_ns)]  # again, as most that is changed
         walked, quiet, unfinished = self._walk(since_ns, {*leave_out, *self._places}, until_s)
+        self.between = {name for name in self._appeared if self._is_older(name, since_ns)}
         in_time = takewhile(lambda _: time.perf_counter() <= until_s, quiet)
         found += [*walked, *self._select_changed(in_time, since_ns)]
         return sorted(name for name in found if name not in leave_out), sorted(unfinished)
@@ -149,6 +153,12 @@ class OutsideWatch:
         new = any(path in self._new for path in (name, *map(str, Path(name).parents)))
         return user == self._user and not new and not os.path.lexists(name)
 
+    def _is_older(self, name: str, since_ns: int) -> bool:
+        try:
+            return os.lstat(name).st_ctime_ns < since_ns
+        except OSError:
+            return False
+
     def _is_changed(self, name: str, since_ns: int) -> bool:
         try:
             status = os.lstat(name)
@@ -171,14 +181,35 @@ def find_changes(packages: Sequence[str], since_ns: int, leave_out: Collection[P
     own = {str(path) for path in leave_out} | {str(path.resolve()) for path in leave_out}
     watch = _watch_of(places)
     found, unfinished = watch.find_changed(since_ns, own, limit_s)
-    vanished = [name for name in watch.vanished if not any(f"{name}/".startswith(f"{path}/") for path in own)]
+    # In temporary folders other programs delete all the time, and nothing shows whether a run would have read it.
+    lost = [name for name in watch.vanished if not is_temporary(name, places, os.environ)]
+    vanished = [name for name in lost if not any(f"{name}/".startswith(f"{path}/") for path in own)]
     held = _list_held(places) if found or vanished else set()
     found, vanished = ([name for name in names if _name_entry(name, places) not in held] for names in (found, vanished))
-    found = [name for name in found if not _is_our_output(name)]
+    others = known_others()
+    others.note(name for name in watch.between if is_temporary(name, places, os.environ))
+    if any(is_temporary(name, places, os.environ) for name in found):
+        others.note_processes([*own, str(Path.cwd()), os.path.realpath(Path.home())])
+    foreign = [name for name in (*watch.select_created(found), *found) if is_others(name, places)]
+    found = [name for name in found if not (_is_our_output(name) or any(f"{name}/".startswith(f"{one}/") for one in foreign))]
     watch.changed = dict.fromkeys([*found, *watch.changed][:_MOST_REMEMBERED])
     code = [name for name in found if name.endswith(_CODE_SUFFIXES) and any(name.startswith(f"{one}/") for one in packages)]
     files, code, unfinished = ([shorten_home(name) for name in names] for names in (found, code, unfinished))
     return Changes(files, code, unfinished, watch.select_created(found), sorted(map(shorten_home, vanished)))
+
+
+def note_others(packages: Sequence[str], since_ns: int, leave_out: Collection[Path]) -> None:
+    """Note what changed in temporary folders since a moment as other programs': no run could write there."""
+    places = list_shared_places(packages, os.environ)
+    watch = _watch_of(places)
+    changed, _ = watch.find_changed(since_ns, {str(path.resolve()) for path in leave_out})
+    known_others().note(name for name in (*changed, *watch.between) if is_temporary(name, places, os.environ))
+
+
+def is_others(name: str, places: Sequence[str] | None = None) -> bool:
+    """Return whether a path lies in a temporary folder and is known to be another program's."""
+    places = list_shared_places((), os.environ) if places is None else places
+    return is_temporary(name, places, os.environ) and known_others().has(name)
 
 
 def list_changed_so_far(packages: Sequence[str]) -> list[Path]:

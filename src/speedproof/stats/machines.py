@@ -91,6 +91,8 @@ _QUOTA_FROM = 0.01  # of the runs' time: without a quota it is exactly 0
 # Of the samples in which the GPU was not idle: in the timed runs of all records at most 2.6 %, none of it by heat.
 _HELD_MORE_BY = 0.05
 _MOST_NAMED = 3
+# Of the cores: a program whose threads take as many as the machine has is held up by any other program.
+_MOST_CORES = 0.75
 
 
 def check_machine(examined: "Examined") -> list[Objection]:
@@ -133,7 +135,18 @@ def _find_noise(examined: "Examined") -> Iterator[Objection]:
     spread = max(_typical_difference(values) for values in zip(*examined.values, strict=True))
     effect = abs(math.log(examined.centre))
     if spread > effect:
-        yield _condition("noise", spread=math.expm1(spread), effect=math.expm1(effect))
+        yield _condition("noise", spread=math.expm1(spread), effect=math.expm1(effect), **_find_all_cores(examined))
+
+
+def _find_all_cores(examined: "Examined") -> dict[str, float]:
+    """Return how many cores the busier variant uses, if that is nearly all of several: its threads wait for each other's."""
+    seen = [[one.run.observed for one in runs if one.run.observed] for runs in zip(*examined.pairs, strict=True)]
+    cores = max(one.machine.cores for of_variant in seen for one in of_variant if one.machine)
+    used = max(
+        median((one.cpu_s or 0.0) / one.machine.seconds for one in of_variant if one.machine and one.machine.seconds)
+        for of_variant in seen
+    )
+    return {"used_cores": used, "cores": float(cores)} if cores > 1 and used >= _MOST_CORES * cores else {}
 
 
 def _typical_difference(values: Sequence[float]) -> float:

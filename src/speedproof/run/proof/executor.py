@@ -76,12 +76,13 @@ class LocalExecutor:
         ):
             read = read_measured(results, config, digest_code(measured.workload))
             if read is not None:
-                self._status.say("nothing to measure: all runs exist from an earlier call")
+                self._status.say("nothing was run: all runs exist from an earlier call")
             else:
                 self._status.go_on_with("checking the machine")
                 _ask_doctor(config, results)
                 write_json(data, own_data(measured.workload.declared.title))
-                measure_experiment(job, QuietRounds(self._quiet, progress), waiting=self._waiting)
+                experiment = measure_experiment(job, QuietRounds(self._quiet, progress), waiting=self._waiting)
+                progress.conclude(experiment.stopped)
             self._status.go_on_with("comparing the runs")
             evidence = rebuild_numbers(read or read_results(results, summaries=False), measured.workload.claims)
             self._status.go_on_with("writing the report")

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath
 from stat import S_ISREG
+from typing import Any
 
 from speedproof.cluster.isolation import can_hide
 from speedproof.config.model import Variant
 from speedproof.config.workload import Workload
 from speedproof.results.files import write_text
+from speedproof.results.observations import MOST_CHANGED, RunWithout
 from speedproof.results.run_record import PROGRAMS
 from speedproof.run.outside_watch import shorten_home
 from speedproof.run.proof.request import REQUEST_SUFFIXES, read_request
@@ -145,6 +147,22 @@ class LeftFiles:
     hidden: list[HiddenFiles]  # what others created and it did not touch, and what it created or touched
     not_hidden: list[str]  # what others left and it did not touch
     spoilt: list[str]  # linked files and packages that others removed, or changed before it read them
+
+
+@dataclass
+class RunsWithout:
+    """What runs of a variant without files that warm-ups created add to what is known of its own warm-up."""
+
+    runs: list[RunWithout] = field(default_factory=list)
+    not_hidden: list[str] = field(default_factory=list)
+    own_not_hidden: list[str] = field(default_factory=list)
+    spoilt: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def as_observed(self) -> dict[str, Any]:
+        """Return it as fields of what is observed of the warm-up."""
+        unhidden = {name: getattr(self, name)[:MOST_CHANGED] for name in ("not_hidden", "own_not_hidden", "spoilt")}
+        return {"without": self.runs, **unhidden}
 
 
 def find_left_files(variant: Variant, own: WarmUpFiles, before: Sequence[WarmUpFiles]) -> LeftFiles:

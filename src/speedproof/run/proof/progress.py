@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from speedproof.config.model import Measurement
-from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun
+from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun, Stopped
 from speedproof.results.files import read_record
 from speedproof.results.run_record import RUN_FILE, read_run
 from speedproof.run.proof.live_status import Status
@@ -26,7 +26,7 @@ from speedproof.stats.estimates import (
 from speedproof.stats.metrics import read_compared
 from speedproof.stats.sequential import Design, find_latest_look
 from speedproof.util.errors import RecordError
-from speedproof.util.numbers import format_ratio
+from speedproof.util.numbers import format_count, format_ratio
 
 
 class Progress(Observer):
@@ -49,9 +49,13 @@ class Progress(Observer):
         self._left = TimeLeft(measurement, expected_s)
         self._done: dict[str, EndedRun] = {}
         self._said = 0
+        self._kept: list[str] = []  # what is to be printed of rounds of an earlier call, once a run begins
+        self._begun = False
 
     def begin_run(self, planned: PlannedRun) -> None:
         """Show this run as the current one."""
+        self._begun = True
+        self._print_kept()
         called = self._called[planned.variant]
         if planned.mode != "timed":
             self._status.go_on_with(f"profiling {called}")
@@ -72,9 +76,21 @@ class Progress(Observer):
         done = self._count_rounds()
         if done > self._said:
             self._said = done
-            self._status.say(self._describe(done))
-            for question in question_seeds(self._done.values(), self._called) if done == 2 and self._judges_quality else []:
-                self._status.say(question)
+            asks = done == 2 and self._judges_quality
+            self._kept += [self._describe(done), *(question_seeds(self._done.values(), self._called) if asks else [])]
+            if self._begun or not ended.kept:
+                self._print_kept()
+
+    def conclude(self, stopped: Stopped | None) -> None:
+        """Print why nothing was run, if nothing was."""
+        if not self._begun:
+            decided = "already decided" if stopped and stopped.reason == "decided" else "no more rounds were due"
+            self._status.say(f"{decided} after {format_count(self._said, 'round')} of an earlier call; nothing was run")
+
+    def _print_kept(self) -> None:
+        for text in self._kept:
+            self._status.say(text)
+        self._kept = []
 
     @property
     def seen(self) -> set[str]:

@@ -32,7 +32,7 @@ def describe_machine(load: float | None, before: Counters, on_gpu: Sequence[str]
         said.append(f"other programs used {found.others_cores:.2g} of them since the start")
     if on_gpu is not None:
         said.append(f"on the GPU: {', '.join(on_gpu)}" if on_gpu else "no other process on the GPU")
-    hint = "; --wait-for-quiet 10 waits for them" if (is_busy or on_gpu) and not waits else ""
+    hint = "; --wait-for-quiet 10 waits up to 10 minutes for them" if (is_busy or on_gpu) and not waits else ""
     return f"machine: {', '.join(said)}{hint}"
 
 

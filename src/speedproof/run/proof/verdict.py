@@ -10,14 +10,14 @@ from pydantic import BaseModel, ConfigDict
 from speedproof.report.objection_phrases import describe_objection
 from speedproof.report.ratio_phrases import describe_more, write_proof_headline, write_proof_sentence
 from speedproof.report.scope import describe_attempt
-from speedproof.results.comparison import Comparison
+from speedproof.results.comparison import Comparison, Ratio
 from speedproof.results.comparison_rows import ObjectionKind
 from speedproof.results.experiment import StopReason
 from speedproof.run.proof.next_call import write_next_call
 from speedproof.run.proof.request import ProofRequest, describe_asked
 from speedproof.run.proof.variant_labels import call_variants, label_variants, title_variants
-from speedproof.stats.finding import RatioFinding, Reader
-from speedproof.stats.metrics import METRICS, default_metric
+from speedproof.stats.finding import RatioFinding, Reader, find_whole
+from speedproof.stats.metrics import METRICS, PROCESS, default_metric
 from speedproof.stats.proof_claim import Proof
 from speedproof.util.numbers import format_range, format_ratio, format_value
 from speedproof.util.secrets import scrub_secrets
@@ -82,6 +82,7 @@ class Judged(_Row):
     candidate_quality: float | None = None
     objections: list[JudgedObjection]
     more: str | None
+    whole_process: str | None = None  # a sentence, if its outcome is another one and no other sentence has it
     headline: str = ""  # what the sentence begins with: all of it but the evidence
     sentence: str
 
@@ -115,8 +116,8 @@ class Verdict(_Row):
 
     @property
     def further_sentences(self) -> list[str]:
-        """Return that these commands were proven before, if they were."""
-        return describe_attempt(self.attempt)
+        """Return what whole processes show, if that differs, and that these commands were proven before, if they were."""
+        return [*(one.whole_process for one in self.candidates if one.whole_process), *describe_attempt(self.attempt)]
 
 
 def choose_metric(request: ProofRequest, epochs: dict[str, int], rates: bool = False) -> str:
@@ -135,6 +136,8 @@ def judge(comparison: Comparison, request: ProofRequest, metric: str, source: st
         _judge_one(found[name], request, called) if name in found else _judge_none(comparison, called, first, name)
         for name in others
     ]
+    for one, ratio in zip(judged, ratios.values(), strict=True):
+        one.whole_process = _describe_process(reader, called, ratio)
     outcome = max((one.outcome for one in judged), key=_SOBERING.index)
     return Verdict(
         outcome=outcome,
@@ -218,6 +221,20 @@ def _judge_one(found: RatioFinding, request: ProofRequest, called: _Called) -> J
         headline=write_proof_headline(found, request.claim, fixed),
         sentence=write_proof_sentence(found, request.claim, fixed),
     )
+
+
+def _describe_process(reader: Reader, called: _Called, own: Ratio | None) -> str | None:
+    """Return a sentence on the whole processes of a ratio's runs, if their outcome is another one and nothing else shows it."""
+    if own is None or own.metric == PROCESS or any(one.kind == "direction" for one in own.objections):
+        return None
+    whole = reader.find_timed(own.reference, own.candidate, PROCESS)
+    if whole is None or whole.outcome == own.outcome or find_whole(own, reader.comparison):
+        return None
+    value, interval = format_ratio(whole.centre, whole.low, whole.high)
+    spread = f" (95 % interval {interval})" if whole.low is not None else ""
+    subject, against = called.titles[whole.candidate], called.titles[whole.reference]
+    title = reader.comparison.title_of(PROCESS)
+    return f"By the {title}, {subject} measured {value} as fast as {against}{spread}: {whole.outcome}."
 
 
 def list_objections(found: RatioFinding, commands: Mapping[str, str] = MappingProxyType({})) -> list[JudgedObjection]:

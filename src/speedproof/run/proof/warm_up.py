@@ -7,12 +7,11 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from secrets import randbelow
 from statistics import fmean, median
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -28,11 +27,19 @@ from speedproof.run.caches import compile_cache, is_private, keep_caches
 from speedproof.run.command_words import program_command
 from speedproof.run.epoch_reports import Marks
 from speedproof.run.noted_reads import noting_reads
-from speedproof.run.outside_watch import FIRST_WALK_S, find_changes, shorten_home
+from speedproof.run.outside_watch import FIRST_WALK_S, find_changes, is_others, note_others, shorten_home
 from speedproof.run.process import last_words, list_allowed
 from speedproof.run.program import describe_cut, describe_left, describe_timeout
 from speedproof.run.proof.hidden_variables import name_hidden, name_missing
-from speedproof.run.proof.left_files import HiddenFiles, LinkedFiles, WarmUpFiles, find_left_files, list_briefly, read_access
+from speedproof.run.proof.left_files import (
+    HiddenFiles,
+    LinkedFiles,
+    RunsWithout,
+    WarmUpFiles,
+    find_left_files,
+    list_briefly,
+    read_access,
+)
 from speedproof.run.proof.plausible_times import check_observed_growth, check_total
 from speedproof.run.proof.profiled_warm_up import try_profiler
 from speedproof.run.proof.recognition import choose_reading, needs_recognizing
@@ -101,22 +108,6 @@ class _Tried:
     quality: float | None
 
 
-@dataclass
-class _Without:
-    """What runs of a variant without files that warm-ups created add to what is known of its own warm-up."""
-
-    runs: list[RunWithout] = field(default_factory=list)
-    not_hidden: list[str] = field(default_factory=list)
-    own_not_hidden: list[str] = field(default_factory=list)
-    spoilt: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def as_observed(self) -> dict[str, Any]:
-        """Return it as fields of what is observed of the warm-up."""
-        unhidden = {name: getattr(self, name)[:MOST_CHANGED] for name in ("not_hidden", "own_not_hidden", "spoilt")}
-        return {"without": self.runs, **unhidden}
-
-
 def warm_up(out: Path, config: Config, workload: Workload, request: ProofRequest, begin: Begin = lambda _: None) -> WarmUp:
     """Run each variant once, its output into `out`/warm-up, and choose one source for all; `begin` receives what begins.
 
@@ -159,7 +150,7 @@ def _summarize(
     setting: _Setting,
     reading: Reading,
     tried: Mapping[str, _Tried],
-    without: Mapping[str, _Without],
+    without: Mapping[str, RunsWithout],
     watched_s: Mapping[str, float],
 ) -> WarmUp:
     """Return what all runs found; `watched_s` holds the seconds of the repeated runs, if timed runs are blind."""
@@ -227,9 +218,9 @@ def _try_all(setting: _Setting, manifest: Manifest, begin: Begin) -> dict[str, _
 
 
 def _name_kept(observed: WarmUpObserved) -> WarmUpObserved:
-    """Leave out the changed files that are gone by now: another program's, which came and went."""
+    """Leave out the changed files that are another program's: gone by now, or seen to be its since."""
     kept = [name for name in observed.changed if not name.startswith(("/", "~")) or Path(name).expanduser().exists()]
-    return observed.model_copy(update={"changed": kept[:MOST_CHANGED]})
+    return observed.model_copy(update={"changed": [name for name in kept if not is_others(name)][:MOST_CHANGED]})
 
 
 def _walk_first(config: Config, workload: Workload) -> list[str]:
@@ -359,27 +350,28 @@ def _run_once(
         return watch_program(task, run, place, output.fileno(), environ), judge
 
 
-def _run_without_left(setting: _Setting, reading: Reading, tried: Mapping[str, _Tried], begin: Begin) -> dict[str, _Without]:
+def _run_without_left(setting: _Setting, reading: Reading, tried: Mapping[str, _Tried], begin: Begin) -> dict[str, RunsWithout]:
     """Run each variant once more without what its warm-up and those before it created elsewhere, if they did."""
     warmed = list(reversed(setting.config.measurement.variants))
-    found: dict[str, _Without] = {}
+    found: dict[str, RunsWithout] = {}
     for position, name in enumerate(warmed):
         before = [tried[one].files for one in warmed[:position]]
         left = find_left_files(setting.config.completed_variants[name], tried[name].files, before)
-        found[name] = one = _Without(not_hidden=left.not_hidden, spoilt=left.spoilt)
+        found[name] = one = RunsWithout(not_hidden=left.not_hidden, spoilt=left.spoilt)
         for hidden in left.hidden:
-            names = list(hidden.paths)
-            ran = "it" if hidden.own else "the other" if len(warmed) == 2 else "others"
-            without = f"without {list_briefly(names)}, which appeared while {ran} ran"
-            why = _explain_no_hiding(setting.request)
+            while_ran = f"which appeared while {'it' if hidden.own else 'the other' if len(warmed) == 2 else 'others'} ran"
+            why, run = _explain_no_hiding(setting.request), None
             if not why:
-                begin(f"warm-up: running {setting.called[name]} again, {without}")
-                if run := _time_without(setting, reading, name, hidden, tried[name].observed):
-                    one.runs.append(run)
-                    one.notes.append(f"{format_value(run.process_s, 's')} in another run, {without}")
-                    continue
-            one.notes.append(f"not run {without}: {why}" if why else f"fails {without}")
-            if hidden.own:
+                begin(f"warm-up: running {setting.called[name]} again, without {list_briefly(list(hidden.paths))}, {while_ran}")
+                run = _time_without(setting, reading, name, hidden, tried[name].observed)
+            if not (names := [name for name in hidden.paths if not is_others(name)]):
+                continue
+            without = f"without {list_briefly(names)}, {while_ran}"
+            failed = f"not run {without}: {why}" if why else f"fails {without}"
+            one.notes.append(f"{format_value(run.process_s, 's')} in another run, {without}" if run else failed)
+            if run:
+                one.runs.append(run.model_copy(update={"names": names[:MOST_CHANGED]}))
+            elif hidden.own:
                 one.own_not_hidden += names
             elif not why:
                 one.not_hidden = [*names, *one.not_hidden]
@@ -420,7 +412,9 @@ def _run_isolated(
 ) -> tuple[float, float | None] | None:
     """Return how long a variant and its average epoch take without what is hidden; None if it does not run so."""
     with tempfile.TemporaryDirectory() as run, working_folder(setting.workload, variant) as place:
+        launched_ns = time.time_ns()
         seen, _ = _run_once(setting, variant, log_file, Path(run), place, list(hidden.paths.values()))
+        note_others(variant.package_folders, launched_ns, [*list_own_places(setting.workload), Path(run), place])
         if seen.end.outcome == "stopped":
             raise KeyboardInterrupt
         if not seen.end.completed:

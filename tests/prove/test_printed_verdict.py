@@ -1,0 +1,97 @@
+"""What a terminal shows of a verdict besides its sentence: the table, the whole process, and that nothing was run."""
+
+import io
+from types import SimpleNamespace
+
+import pytest
+
+from speedproof.config.model import Measurement
+from speedproof.results.experiment import PlannedRun
+from speedproof.run.proof.left_files import Snapshot
+from speedproof.run.proof.live_status import Status
+from speedproof.run.proof.progress import Progress
+from speedproof.run.proof.request import check_request
+from speedproof.run.proof.verdict import judge, tabulate
+from speedproof.run.proof.workspace import ProofBasis, write_claims
+from speedproof.run.run_experiment import EndedRun
+from speedproof.stats.metrics import PROCESS, TRAINING_EPOCH
+from tests.prove.recorded import leave_experiment
+
+TITLES = {"a": "sh a.sh", "b": "sh b.sh"}
+
+
+@pytest.fixture
+def compared(tmp_path):
+    """A proof by the epoch: B takes half as long, and its process does, too."""
+    request = check_request({"commands": list(TITLES.values()), "rounds": 4, "epoch_s": r"took (\S+)"}, "here")
+    basis = ProofBasis(tmp_path / "out", request, TITLES, Snapshot(), {})
+    measured = basis.describe(request.named_reading(), {"a": 3, "b": 3})
+    write_claims(measured)
+    evidence = leave_experiment(tmp_path / "out", measured.config, lambda name, n: (1.0 if name == "a" else 0.5) + n / 100)
+    return request, evidence.comparison
+
+
+def judged(compared, place, whole):
+    """Return the verdict if the ratio of whole processes has these values."""
+    request, comparison = compared
+    ratios = [one.model_copy(update=whole if one.metric == PROCESS else {}) for one in comparison.ratios]
+    comparison = comparison.model_copy(update={"ratios": ratios})
+    return judge(comparison, request, TRAINING_EPOCH, "lines", "report.html", place / "out")
+
+
+def test_the_table_has_the_reports_title_and_the_json_the_key(compared, tmp_path):
+    verdict = judged(compared, tmp_path, {})
+    assert tabulate(verdict)[0][1] == ">training epoch" and verdict.metric == "training_epoch_s"
+
+
+def test_the_whole_process_is_named_if_its_outcome_is_another(compared, tmp_path):
+    verdict = judged(compared, tmp_path, {"centre": 1.1, "low": 0.9, "high": 1.344, "outcome": "inconclusive"})
+    said = "By the whole process, B (sh b.sh) measured 1.10× as fast as A (sh a.sh) (95 % interval 0.900–1.34×): inconclusive."
+    assert said in [sentence.replace("\u00a0", " ") for sentence in verdict.further_sentences]
+
+
+def test_it_is_not_if_the_outcome_is_the_same_or_the_sentence_has_it(compared, tmp_path):
+    for whole in ({}, {"centre": 0.5, "low": 0.4, "high": 0.6, "outcome": "slower"}):
+        assert judged(compared, tmp_path, whole).candidates[0].whole_process is None
+
+
+def ended(name, number, kept):
+    planned = PlannedRun(variant=name, mode="timed", round=number, seed=number)
+    compared = SimpleNamespace(cost=2.0 if name == "a" else 1.0, resolution=0.0)
+    return EndedRun(
+        f"{number}-{name}",
+        planned,
+        SimpleNamespace(process_s=1.0, started=f"{number}{name}", ended=f"{number}{name}"),
+        compared,
+        kept,
+    )
+
+
+@pytest.fixture
+def printed():
+    stream = io.StringIO()
+    measurement = Measurement(variants=["a", "b"], rounds=24, until="decided", budget_min=10)
+    with Status(stream=stream) as status:
+        yield Progress(measurement, {"a": "A", "b": "B"}, {"a": 1.0, "b": 1.0}, status), stream
+
+
+def test_that_nothing_was_run_is_all_that_is_printed_of_kept_rounds(printed):
+    progress, stream = printed
+    for number in range(4):
+        for name in "ab":
+            progress.end_run(ended(name, number, kept=True))
+    progress.conclude(SimpleNamespace(reason="decided"))
+    assert stream.getvalue() == "speedproof: already decided after 4 rounds of an earlier call; nothing was run\n"
+
+
+def test_kept_rounds_are_printed_before_the_first_run(printed):
+    progress, stream = printed
+    for name in "ab":
+        progress.end_run(ended(name, 0, kept=True))
+    assert stream.getvalue() == ""
+    progress.begin_run(ended("a", 1, kept=False).planned)
+    assert stream.getvalue().startswith("speedproof: round 1 of at most 24: A / B 2.00×")
+    for name in "ab":
+        progress.end_run(ended(name, 1, kept=False))
+    progress.conclude(SimpleNamespace(reason="longest"))
+    assert "round 2" in stream.getvalue() and "nothing was run" not in stream.getvalue()
