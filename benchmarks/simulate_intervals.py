@@ -18,7 +18,7 @@ from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 
 from speedproof.config.model import Config
-from speedproof.report.figures.style import GREY, figure_style, new_figure, variant_colours, variant_markers
+from speedproof.report.figures.style import GREY, figure_style, new_figure
 from speedproof.run.plan import plan_experiment
 from speedproof.stats.estimates import LEAST_HOSTS, LEAST_PAIRS, student_quantile
 
@@ -164,12 +164,11 @@ def _make_logs(machine: Machine, own: Array, places: NDArray[np.int64], rng: np.
 
 
 def _draw(here: list[Rates], model: list[Rates], pooled: dict[tuple[float, int], float]) -> None:
-    colours, markers = variant_colours(MACHINES), variant_markers(MACHINES)
     with figure_style():
         figure = new_figure(2.9)
         left, right = figure.subplots(1, 2)
-        for machine in MACHINES:
-            style = {"color": colours[machine], "marker": markers[machine], "markersize": 4, "label": machine.name}
+        for machine, marker in zip(MACHINES, "os^DvP", strict=False):
+            style = {"marker": marker, "markersize": 4, "label": machine.name}
             rows = [row for row in here if row.machine == machine.name]
             left.plot([row.rounds for row in rows], [100 - 100 * row.coverage for row in rows], **style)
             rows = [row for row in model if row.machine == machine.name and row.deviation == DEVIATIONS[-1]]
@@ -180,7 +179,6 @@ def _draw(here: list[Rates], model: list[Rates], pooled: dict[tuple[float, int],
         )
         for axes in (left, right):
             axes.axhline(5, color="black", linewidth=0.8)
-            axes.grid()
         left.set(title="one experiment: ratio missed", xlabel="pairs", ylabel="percent of simulations", ylim=(0, None))
         right.set(title="machines vary by 10 %: false claims", xlabel="machines", yscale="log")
         right.yaxis.set_major_formatter("{x:g}")  # the default writes dollar signs, which the figures' style prints as they are

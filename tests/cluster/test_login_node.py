@@ -19,7 +19,7 @@ def test_the_workflow_is_read_planned_and_an_image_built_without_torch():
     program = f"import {modules}; print(*sorted(name.split('.')[0] for name in sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT / "src")
     assert {"pydantic", "typer"} <= set(loaded.stdout.split())
-    assert not {"torch", "monai", "nibabel", "scipy", "matplotlib", "psutil", "pynvml"} & set(loaded.stdout.split())
+    assert not {"torch", "monai", "nibabel", "scipy", "matplotlib", "seaborn", "psutil", "pynvml"} & set(loaded.stdout.split())
 
 
 def test_the_documented_command_plans_all_steps_from_the_checkout_alone(tmp_path, apptainer_to_plan_with):

@@ -1,7 +1,7 @@
 import pytest
 
-from speedproof.report.figures.draw import FIGURES
-from speedproof.report.figures.figure_data import read_evidence
+from speedproof.report.figures.draw import compose_figure
+from speedproof.report.figures.figure_data import FIGURES, read_evidence
 from speedproof.report.figures.style import figure_style
 from speedproof.results.folder import read_results
 from speedproof.run.archive.rebuild import rebuild_report
@@ -25,7 +25,7 @@ def compose_figures(results):
     for kind in FIGURES:
         if kind.lacks(evidence) is None:
             with figure_style():
-                kind.draw(evidence)
+                compose_figure(kind.name, evidence)
             names.add(kind.name)
     return names
 

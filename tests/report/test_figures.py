@@ -1,6 +1,10 @@
 import re
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
@@ -9,6 +13,7 @@ from PIL import Image
 from speedproof.report.explanation import measure_training_phases
 from speedproof.report.figures import draw
 from speedproof.report.figures.ablation_figure import draw_ablation
+from speedproof.report.figures.convergence_figure import draw_convergence
 from speedproof.report.figures.draw import draw_figures
 from speedproof.report.figures.epochs_figure import draw_epoch_times
 from speedproof.report.figures.figure_data import Evidence, lacks_convergence, read_evidence, read_figure_index, read_origin
@@ -27,11 +32,14 @@ from speedproof.report.figures.timeline_figure import Tracks
 from speedproof.report.findings import _describe_phases
 from speedproof.results.comparison import Stage
 from speedproof.stats.compare import compare_experiments, write_comparison
+from speedproof.stats.metrics import TRAINING_EPOCH, VALIDATED_EPOCH
 from speedproof.util.errors import RecordError
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 from tests.report.example_trace import example_summary
 
 ALL = {"epoch_times", "ablation", "timeline", "convergence"}
+RECORD = Path(__file__).parents[2] / "records/2026-11-25-h200-tutorial-pair"
+METRICS = (TRAINING_EPOCH, VALIDATED_EPOCH)
 BASELINE_TRACE = "experiments/experiment-1/runs/25-baseline-profiled/trace"
 
 
@@ -125,6 +133,59 @@ def test_epochs_of_all_experiments_are_dots_of_one_row(gpu_results):
     figure = draw_epoch_times(read_evidence(gpu_results))
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert len(labels) == len(set(labels)) == len(read_evidence(gpu_results).results.variants)
+
+
+def test_the_ticks_of_epoch_times_are_the_means_of_the_comparison(gpu_results):
+    evidence = read_evidence(gpu_results)
+    (axes,) = draw_epoch_times(evidence).axes
+    points = [x for strip in axes.collections for x, _ in strip.get_offsets()]
+    levels = [level for level in evidence.comparison.measured if level.mode == "timed" and level.metric in METRICS]
+    drawn = [value for level in levels for value in (*level.values, level.centre)]
+    assert sorted(points) == pytest.approx(sorted(drawn))
+    assert {key.get_text() for key in axes.figure.legends[0].get_texts()} == {
+        "training epoch",
+        "with validation",
+        "noise floor",
+    }
+
+
+def test_convergence_is_a_line_per_run_and_without_time_if_it_was_continued(tmp_path):
+    """Lines of later variants are thinner: those of equal quality, as all variants' here, would hide the earlier ones."""
+    evidence = write_comparison_of(tmp_path, experiments=1)
+    runs = [run for variant in evidence.results.variants for run in evidence.results.select(variant, "timed")]
+    runs[0].run.continued = True
+    by_epoch, by_time = draw_convergence(evidence).axes
+    lines = [
+        [line for line in axes.lines if len(line.get_xdata()) > 1 and line.get_linestyle() == "-"]
+        for axes in (by_epoch, by_time)
+    ]
+    assert [len(found) for found in lines] == [len(runs), len(runs) - 1]
+    widths = [line.get_linewidth() for line in lines[0]]
+    assert widths == sorted(widths, reverse=True) and len(set(widths)) == len(evidence.results.variants)
+
+
+def test_the_style_of_figures_ends_with_them():
+    before, blue = dict(matplotlib.rcParams), to_hex("b")
+    with figure_style():
+        assert matplotlib.rcParams["svg.hashsalt"] == "speedproof" and to_hex("b") == blue
+    assert dict(matplotlib.rcParams) == before
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import speedproof.run.proof.proof",
+        "from speedproof.cli import main; main()",
+        "from speedproof.report.figures import draw; draw.FIGURES = (); draw.draw_figures(Path(sys.argv[4]), Path('out'))",
+    ],
+)
+def test_nothing_that_draws_is_loaded_unless_a_figure_is_drawn(tmp_path, program):
+    begin = "import atexit, sys; from pathlib import Path; atexit.register(lambda: print('loaded', *sys.modules)); "
+    words = ["results", "show", "--from", str(RECORD)]
+    done = subprocess.run([sys.executable, "-c", begin + program, *words], capture_output=True, text=True, cwd=tmp_path)
+    loaded = done.stdout.rpartition("loaded ")[2].split()
+    assert "speedproof.results.comparison" in loaded, done.stderr
+    assert {"matplotlib", "seaborn"} & set(loaded) == set()
 
 
 def test_a_figure_names_machine_data_date_and_results_in_its_foot(gpu_results):

@@ -37,7 +37,7 @@ CLAIMS = ROOT / "workloads/spleen/claims.yaml"
 RECORDS = sorted(path for path in (ROOT / "records").iterdir() if path.is_dir())
 GOLDEN = Path(__file__).parent / "golden"
 # What decides the last digit of a number, and the bytes of a report.
-RENDERERS = ["numpy", "pandas", "pyarrow", "matplotlib", "jinja2", "markdown-it-py", "scipy", "pillow"]
+RENDERERS = ["numpy", "pandas", "pyarrow", "matplotlib", "seaborn", "jinja2", "markdown-it-py", "scipy", "pillow"]
 
 # Between them they have what records can have: experiments in and out of a container, traces of one process and of several,
 # their difference, scaling, prepared volumes, several experiments of one variant, runs left out.

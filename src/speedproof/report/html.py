@@ -31,7 +31,7 @@ _THEME = {
     "black": "ink",
     "#ffffff": "ground",
     "white": "ground",
-    "#dddddd": "line",
+    "#cccccc": "line",
     "#e4e4e4": "pale",
     "#3b3b3b": "dim",
 }

@@ -1,8 +1,6 @@
 """How far a number speaks: for the machine that it was measured on, or for a model of GPU."""
 
-from speedproof.results.comparison import Comparison
-from speedproof.results.comparison_rows import SampledRow
-from speedproof.stats.finding import MeasuredPlace, Reader
+from speedproof.stats.finding import MeasuredPlace
 from speedproof.util.numbers import format_count
 
 SHARED_MACHINE = "shared machine"  # in a table: another experiment measured there at the same time
@@ -39,11 +37,6 @@ def describe_attempt(number: int) -> list[str]:
         return []
     proof = f"{_ORDINALS[number - 1].capitalize()} proof" if number <= len(_ORDINALS) else f"Proof number {number}"
     return [f"{proof} of these commands here. Repeated proofs raise the chance of a false claim."]
-
-
-def name_place(title: str, row: SampledRow, comparison: Comparison) -> str:
-    """Return a title for a row of a table, as :func:`name_found_place` does."""
-    return name_found_place(title, Reader(comparison).place(row))
 
 
 def name_found_place(title: str, place: MeasuredPlace) -> str:

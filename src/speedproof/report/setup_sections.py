@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from speedproof.profilers.formats import find_profiler
 from speedproof.report.document import Element, Row, Table, Text, make_table
-from speedproof.report.figures.figure_data import Evidence
+from speedproof.report.figures.figure_data import FIGURES, Evidence
 from speedproof.report.findings import describe_images
 from speedproof.report.report_tables import RESULT_PROSE
 from speedproof.results.diagnosis import Finding, read_diagnosis
@@ -153,8 +153,6 @@ def _list_findings(findings: Sequence[Finding]) -> list[Row]:
 
 
 def _list_absent_pictures(evidence: Evidence) -> list[str]:
-    from speedproof.report.figures.draw import FIGURES  # `verdict` draws nothing, and should not wait for matplotlib
-
     return [f"{kind.title}. Not drawn: {lacking}." for kind in FIGURES if (lacking := kind.lacks(evidence))]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
-SUFFIXES = {".py", ".yaml", ".j2", ".css", ".js", ".mplstyle"}
+SUFFIXES = {".py", ".yaml", ".j2", ".css", ".js"}
 
 # What decides what each step computes: folders, files or patterns of this package. Their imports must add nothing (tested).
 # `results`, `config` and `util` belong to no step: schema versions and settings cover what they decide for results.

@@ -5,6 +5,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
+import pandas as pd
+import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -70,11 +72,16 @@ def draw_ablation(evidence: Evidence) -> Figure:
     title = evidence.comparison.title_of(evidence.comparison.ablation[0].metric)
     figure = style.new_figure(1.7 + 0.3 * len(steps))
     axes = figure.subplots()
-    style.scale_seconds(axes, [stage.level for step in steps for stage in step.stages], log=True)
     for row, (before, step) in enumerate(pairwise(steps), start=1):
-        _draw_step(axes, row, before, step)
-    for row, step in enumerate(steps):
-        axes.plot([stage.level for stage in step.stages], [row] * len(step.stages), "|", **style.TICK)
+        axes.plot([before.level] * 2, [row - 1, row], color=style.INK, linewidth=0.6, zorder=0.9)
+        style.write_beside(axes, row, step.describe_gain())
+    _draw_bars(axes, steps)
+    levels = pd.DataFrame(
+        [(row, stage.level) for row, step in enumerate(steps) for stage in step.stages], columns=["row", "seconds"]
+    )
+    look: Any = {"marker": "|", "size": 11, "linewidth": 1.2, "color": style.INK, "jitter": False}
+    seaborn.stripplot(levels, x="seconds", y="row", order=range(len(steps)), orient="y", ax=axes, **look)
+    style.scale_seconds(axes, levels["seconds"].tolist(), log=True)
     style.label_rows(axes, [style.name_variant(step.stages[0].title) for step in steps], room=0.6)
     several = max(len(step.stages) for step in steps) > 1
     axes.set_xlabel(f"seconds per {title}" + ("; a tick is an experiment" if several else ""))
@@ -91,11 +98,18 @@ def _merge_experiments(stages: list[Stage]) -> list[_Step]:
     return [_Step(found) for found in merged.values()]
 
 
-def _draw_step(axes: Axes, row: int, before: _Step, step: _Step) -> None:
-    left, right = sorted((before.level, step.level))
-    axes.barh(row, right - left, _BAR_HEIGHT, left=left, **_look(step.colour, step.outcome == _FEW))
-    axes.plot([before.level] * 2, [row - 1, row + _BAR_HEIGHT / 2], color="black", linewidth=0.6)
-    style.write_beside(axes, row, step.describe_gain())
+def _draw_bars(axes: Axes, steps: list[_Step]) -> None:
+    """Draw a bar from each stage's level to the level of the stage before it."""
+    bars = pd.DataFrame(
+        [(row, *sorted((before.level, step.level))) for row, (before, step) in enumerate(pairwise(steps), start=1)],
+        columns=["row", "low", "high"],
+    )
+    bars["length"] = bars["high"] - bars["low"]
+    place: Any = {"x": "length", "y": "row", "order": range(len(steps)), "orient": "y", "errorbar": None, "ax": axes}
+    looks = [(step.colour, step.outcome == _FEW) for step in steps[1:]]
+    for colour, is_open in dict.fromkeys(looks):
+        alike = bars[[look == (colour, is_open) for look in looks]]
+        seaborn.barplot(alike, left=alike["low"], width=_BAR_HEIGHT, color=colour, **place, **_look(colour, is_open))
 
 
 def _look(colour: str, is_open: bool) -> dict[str, Any]:

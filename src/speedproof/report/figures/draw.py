@@ -1,37 +1,16 @@
 """All figures of a results folder."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from matplotlib.figure import Figure
-
-from speedproof.report.figures import figure_data, style
-from speedproof.report.figures.ablation_figure import draw_ablation
-from speedproof.report.figures.convergence_figure import draw_convergence
-from speedproof.report.figures.epochs_figure import draw_epoch_times
-from speedproof.report.figures.figure_data import FIGURES_FILE, FigureEntry, FigureIndex
-from speedproof.report.figures.timeline_figure import draw_timeline
+from speedproof.report.figures import figure_data
+from speedproof.report.figures.figure_data import FIGURES, FIGURES_FILE, FigureEntry, FigureIndex, FigureKind
 from speedproof.results.files import write_json
 from speedproof.util.progress_bar import SOON_S, report_progress
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-@dataclass(frozen=True)
-class FigureKind:
-    """A figure that a report may have. Its caption stands in `workflow/report/<name>.rst`."""
-
-    name: str
-    title: str
-    draw: Callable[[figure_data.Evidence], Figure]
-    lacks: Callable[[figure_data.Evidence], str | None]
-
-
-FIGURES = (
-    FigureKind("epoch_times", "Epoch times", draw_epoch_times, figure_data.lacks_timed_runs),
-    FigureKind("ablation", "Ablation", draw_ablation, figure_data.lacks_ablation),
-    FigureKind("timeline", "Timeline", draw_timeline, figure_data.lacks_traces),
-    FigureKind("convergence", "Convergence", draw_convergence, figure_data.lacks_convergence),
-)
 # Earlier versions drew these: in their results folders nothing else would remove them.
 _RETIRED = ("phases", "utilisation", "kernels", "roofline")
 
@@ -59,8 +38,10 @@ def draw_figures(results: figure_data.Evidence | Path, out: Path) -> FigureIndex
 def _draw_figure(kind: FigureKind, evidence: figure_data.Evidence, out: Path) -> FigureEntry:
     missing = kind.lacks(evidence)
     if missing is None:
+        from speedproof.report.figures import style
+
         with style.figure_style():
-            figure = kind.draw(evidence)
+            figure = compose_figure(kind.name, evidence)
             style.write_foot(figure, figure_data.read_origin(evidence))
             style.save_figure(figure, out, kind.name)
     else:
@@ -68,6 +49,23 @@ def _draw_figure(kind: FigureKind, evidence: figure_data.Evidence, out: Path) ->
     traced = kind.lacks is figure_data.lacks_traces
     profilers = sorted({summary.profiler for _, summary in evidence.traces.values()}) if traced else []
     return FigureEntry(name=kind.name, title=kind.title, missing=missing, profilers=profilers)
+
+
+def compose_figure(name: str, evidence: figure_data.Evidence) -> "Figure":
+    """Return a figure that the evidence allows, without its foot."""
+    # seaborn and matplotlib take a second to load: only if something is drawn.
+    from speedproof.report.figures.ablation_figure import draw_ablation
+    from speedproof.report.figures.convergence_figure import draw_convergence
+    from speedproof.report.figures.epochs_figure import draw_epoch_times
+    from speedproof.report.figures.timeline_figure import draw_timeline
+
+    drawn_by = {
+        "epoch_times": draw_epoch_times,
+        "ablation": draw_ablation,
+        "timeline": draw_timeline,
+        "convergence": draw_convergence,
+    }
+    return drawn_by[name](evidence)
 
 
 def _remove_figure(out: Path, name: str) -> None:

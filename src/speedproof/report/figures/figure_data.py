@@ -1,5 +1,6 @@
 """What figures are drawn from, and whether there is enough of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -110,6 +111,23 @@ def lacks_traces(evidence: Evidence) -> str | None:
     if evidence.traces:
         return None
     return "the traces hold neither ranges nor GPU work" if evidence.traced_in_vain else "no run was profiled and analysed"
+
+
+@dataclass(frozen=True)
+class FigureKind:
+    """A figure that a report may have. Its caption stands in `workflow/report/<name>.rst`."""
+
+    name: str
+    title: str
+    lacks: Callable[[Evidence], str | None]
+
+
+FIGURES = (
+    FigureKind("epoch_times", "Epoch times", lacks_timed_runs),
+    FigureKind("ablation", "Ablation", lacks_ablation),
+    FigureKind("timeline", "Timeline", lacks_traces),
+    FigureKind("convergence", "Convergence", lacks_convergence),
+)
 
 
 def read_origin(evidence: Evidence) -> list[str]:

@@ -2,13 +2,14 @@
 
 import io
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import matplotlib as mpl
+import seaborn
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -19,8 +20,6 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from speedproof.results.files import replacing, write_text
 from speedproof.util.text import printable, shorten
-
-Key = TypeVar("Key", bound=Hashable)
 
 WIDTH_IN = 7.2
 PNG_DPI = 200
@@ -37,12 +36,11 @@ _ORANGE, _SKY, _YELLOW, _BLACK = "#E69F00", "#56B4E9", "#F0E442", "#000000"
 GREY = "#8C8C8C"
 PALE = "#E4E4E4"
 FOOT_COLOUR = "#3B3B3B"
-TICK: Any = {"linestyle": "", "markersize": 13, "markeredgewidth": 1.6, "color": "black"}
+INK = "#262626"  # seaborn's, which the page shows in its own
 
+TRAINING, VALIDATED = _BLUE, _ORANGE
 FASTER, SLOWER, EQUIVALENT, WITHHELD = _BLUE, _VERMILLION, _GREEN, _PURPLE
 
-VARIANT_COLOURS = (_BLUE, _VERMILLION, _GREEN, _PURPLE, _ORANGE, _SKY)
-VARIANT_MARKERS = ("o", "s", "^", "D", "v", "P")
 GPU_COLOURS = {"kernels": "#3B3B3B", "copies": "#7F7F7F"}
 # Phases that many a loop has, as its NVTX ranges are called, in the order of an epoch.
 TRAINING_COLOURS = {"dataload": _ORANGE, "forward": _SKY, "backward": _BLUE, "update": _YELLOW}
@@ -53,12 +51,25 @@ VALIDATION_COLOURS = {
     "compute metric": _BLACK,
 }
 _OTHER_PHASES = (_SKY, _BLUE, _YELLOW, _ORANGE, _GREEN, _VERMILLION, _PURPLE, _BLACK)
+_SETTINGS = {
+    "axes.spines.left": False,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.constrained_layout.h_pad": 0.06,
+    "figure.constrained_layout.w_pad": 0.1,
+    "legend.frameon": False,
+    "text.parse_math": False,  # a title with dollar signs is a title
+    "svg.fonttype": "none",  # words stay words, in the page's own colours, to be found and read aloud
+    "svg.hashsalt": "speedproof",  # fixes the ids that matplotlib would draw by lot
+}
 
 
 @contextmanager
 def figure_style() -> Iterator[None]:
     """Draw and save in the figures' style, whatever the user's matplotlib is set to."""
-    with mpl.rc_context(fname=Path(__file__).with_name("figures.mplstyle")):
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        seaborn.set_theme("notebook", "whitegrid", "colorblind", font="DejaVu Sans", color_codes=False, rc=_SETTINGS)
         yield
 
 
@@ -67,14 +78,9 @@ def new_figure(height_in: float) -> Figure:
     return Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
 
 
-def variant_colours(variants: Iterable[Key]) -> dict[Key, str]:
-    """Return one colour for each variant, in their order; they repeat after six."""
-    return dict(zip(variants, cycle(VARIANT_COLOURS), strict=False))
-
-
-def variant_markers(variants: Iterable[Key]) -> dict[Key, str]:
-    """Return one marker for each variant, so that variants can be distinguished in print, too."""
-    return dict(zip(variants, cycle(VARIANT_MARKERS), strict=False))
+def list_markers(count: int) -> list[str]:
+    """Return markers that can be distinguished in print, too; they repeat after six."""
+    return list(islice(cycle("os^DvP"), count))
 
 
 def name_variant(title: str) -> str:
@@ -83,11 +89,10 @@ def name_variant(title: str) -> str:
 
 
 def label_rows(axes: Axes, labels: Sequence[str], room: float = 0.5) -> None:
-    """Name the rows of a chart of bars from top to bottom, and draw its grid; `room` is that above the first."""
+    """Name the rows of a chart from top to bottom; `room` is that above the first."""
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 1 + room, -room)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x")
+    axes.set_ylabel("")
 
 
 def scale_seconds(axes: Axes, seconds: Sequence[float], log: bool = False) -> None:
@@ -109,6 +114,13 @@ def write_beside(axes: Axes, row: float, text: str, **look: Any) -> None:
     """Write text at the right of a row, outside of the axes."""
     place: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "va": "center", "fontsize": 11}
     axes.annotate(text, (1, row), (8, 0), **(place | look))
+
+
+def take_keys(axes: Axes) -> list[Artist]:
+    """Remove seaborn's legend from the axes, and return its keys."""
+    if legend := axes.get_legend():
+        legend.remove()
+    return list(axes.get_legend_handles_labels()[0])
 
 
 def draw_keys(figure: Figure, keys: Sequence[Artist]) -> None:

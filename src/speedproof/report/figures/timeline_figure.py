@@ -135,7 +135,7 @@ def draw_timeline(evidence: Evidence) -> Figure:
     rows = figure.subplots(len(ratios["height_ratios"]), 1, squeeze=False, gridspec_kw=ratios).reshape(len(epochs), -1)
     shown: set[str] = set()
     for epoch, lanes in zip(epochs, rows, strict=True):
-        lanes[0].set_title(_title(epoch, evidence.unit, with_gpu), pad=4)
+        lanes[0].set_title(_title(epoch, evidence.unit, with_gpu), loc="left", pad=4, fontsize=11, weight="bold")
         if with_gpu:
             _draw_gpu(lanes[0], epoch)
         shown |= _draw_phases(lanes[-1], epoch, colours)
