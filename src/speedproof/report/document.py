@@ -212,6 +212,7 @@ class FirstScreen:
     sentence: Words
     facts: Sequence[Fact]
     spread: str = ""  # the interval of the sentence's ratio
+    note: str = ""  # what a shown speedup leaves open
     forest: Forest | None = None
     why: Words = ""
     caveats: Sequence[Fact] = ()  # the gravest first

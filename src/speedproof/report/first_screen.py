@@ -42,7 +42,8 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
     main = answer.mains[0]
     return FirstScreen(
         badges=_list_badges(main, answer.documented),
-        sentence=[*_answer_claim(main), *describe_main(main), *_qualify(main, evidence)],
+        sentence=[*_answer_claim(main), *describe_main(main)],
+        note=_qualify(main, evidence),
         facts=[
             Fact("How sure", describe_sureness(main)),
             *documented,
@@ -90,13 +91,13 @@ def _badge_documented(claim: ClaimResult, mode: str = "") -> Badge:
     return badge_verdict(claim.verdict, f"documented {claim.documented}{mode}: {describe_verdict(claim)}")
 
 
-def _qualify(main: RatioFinding, evidence: Evidence) -> list[str]:
+def _qualify(main: RatioFinding, evidence: Evidence) -> str:
     """Return a sentence on what a speedup of a workload leaves open: real data, and the quality."""
     if evidence.proof or not main.is_shown:
-        return []
+        return ""
     said = ["the data are synthetic"] if evidence.comparison.conditions.synthetic_data else []
     said += ["quality was not judged"] if main.learning and main.learning.check.outcome == "not judged" else []
-    return [f" {capitalize(' and '.join(said))}."] if said else []
+    return f"{capitalize(' and '.join(said))}." if said else ""
 
 
 def _answer_claim(main: RatioFinding) -> list[str]:

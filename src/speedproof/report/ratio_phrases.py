@@ -129,11 +129,11 @@ def describe_sureness(found: RatioFinding) -> str:
     experiment = f", {found.place.experiment}" if found.place.experiment else ""
     evidence = f"{describe_evidence(found, f' on {machines}{experiment}')}."
     if found.needed:
-        return f"{evidence} {describe_needed(found.needed, found.place.scope, ' which is faster')}."
+        return f"{evidence} {capitalize(describe_needed(found.needed, found.place.scope, ' which is faster'))}."
     for claim in found.documented:
         if claim.needed:
             question = f" whether it is {claim.documented}, as documented"
-            return f"{evidence} {describe_needed(claim.needed, found.place.scope, question)}."
+            return f"{evidence} {capitalize(describe_needed(claim.needed, found.place.scope, question))}."
     return evidence
 
 

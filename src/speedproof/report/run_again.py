@@ -1,7 +1,7 @@
 """The command that repeats a measurement, and the configuration that it needs, from what the results hold."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from speedproof.report.document import ShellCommand
@@ -17,10 +17,8 @@ def list_commands(evidence: Evidence) -> Sequence[ShellCommand]:
     if evidence.asked:
         note = f"Run it in the programs' folder. It writes to {_AGAIN} there."
         return [ShellCommand(f"{evidence.asked.command} --out {_AGAIN}", note)]
-    import yaml  # the first screen, which a proof reads, needs none
-
     conditions = evidence.comparison.conditions
-    values = yaml.safe_dump(_configure(evidence), sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+    values = _write_yaml(_configure(evidence))
     image = " --use-singularity" if conditions.image else ""
     text = (
         f"cat >again.yaml <<'END_OF_FILE'\n{values}END_OF_FILE\n"
@@ -32,6 +30,21 @@ def list_commands(evidence: Evidence) -> Sequence[ShellCommand]:
         f"were {conditions.dataset_name}.{commit}"
     )
     return [ShellCommand(text, note)]
+
+
+def _write_yaml(values: Mapping[str, Any]) -> str:
+    """Return a configuration as YAML, each variant's many settings in one flow."""
+    import yaml  # the first screen, which a proof reads, needs none
+
+    how: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 120}
+    variants = values.get("variants", {})
+    text: str = yaml.safe_dump(
+        {key: value for key, value in values.items() if key != "variants"}, default_flow_style=None, **how
+    )
+    written = (
+        yaml.safe_dump({name: settings}, default_flow_style=True, **how).strip()[1:-1] for name, settings in variants.items()
+    )
+    return text + ("variants: {\n" + ",\n".join(written) + "}\n" if variants else "")
 
 
 def _configure(evidence: Evidence) -> dict[str, Any]:

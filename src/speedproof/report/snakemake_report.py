@@ -18,7 +18,8 @@ def describe_results(results: Path) -> str:
     outcome = ", ".join(_escape(badge.text) for badge in first.badges)
     facts = [(fact.name, fact.text) for fact in first.facts] + ([("Why", first.why)] if first.why else [])
     fields = [f":{_escape(name)}: {_escape(text)}" for name, text in facts]
-    return "\n".join([f"**{_escape(first.sentence)}**", "", f"Outcome: {outcome}.", "", *fields])
+    said = f"**{_escape(first.sentence)}** {_escape(first.note)}".rstrip()
+    return "\n".join([said, "", f"Outcome: {outcome}.", "", *fields])
 
 
 def _escape(words: Words) -> str:
