@@ -47,7 +47,7 @@ from speedproof.run.working_folder import (
 from speedproof.util.child_processes import StoppedError, raising_when_stopped
 from speedproof.util.errors import RecordError, TrainingError
 from speedproof.util.numbers import format_count
-from speedproof.util.secrets import scrub_secrets
+from speedproof.util.secrets import scrub_words
 from speedproof.util.units import NS_PER_S
 
 _PAUSE_S = 0.05
@@ -203,7 +203,7 @@ def _describe_run(asked: ProgramRun, conditions: Conditions, started: str, found
             *(f"it changed {name}, which later runs see" for name in found.seen.changed),
             *describe_cut(found.seen.cut),
         ],
-        command=shlex.split(scrub_secrets(variant.command or "")),
+        command=scrub_words(shlex.split(variant.command or "")),
         ranks=variant.ranks,
         started=started,
         ended=_now(),

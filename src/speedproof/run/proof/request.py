@@ -23,7 +23,7 @@ from speedproof.results.quality import Better
 from speedproof.run.proof.loss_names import find_loss_name
 from speedproof.run.proof.request_mistakes import list_mistakes
 from speedproof.util.errors import ConfigError
-from speedproof.util.secrets import scrub_secrets
+from speedproof.util.secrets import scrub_command
 
 _CLAIM = re.compile(r"\s*(?P<sign>>=|<=|>|<|≥|≤)\s*(?P<value>\d+(?:\.\d+)?)\s*[×x]?\s*")
 _LARGEST_CLAIM = 1e9
@@ -388,7 +388,11 @@ def describe_key(key: str, name: NameKey) -> str:
 def describe_asked(request: ProofRequest, metric: str, attempt: int) -> Asked:
     """Return what a report is to know of a request whose variants are compared by `metric`, of the so-manieth proof."""
     claim = read_claim(request.claim) if request.claim else None
-    return Asked(command=scrub_secrets(write_call(request)), metric=metric, margin=request.margin, claim=claim, attempt=attempt)
+    secret = {"commands": [scrub_command(command) for command in request.commands]}
+    if request.quality_command:
+        secret["quality_command"] = scrub_command(request.quality_command)
+    call = write_call(request.model_copy(update=secret))
+    return Asked(command=call, metric=metric, margin=request.margin, claim=claim, attempt=attempt)
 
 
 def write_call(request: ProofRequest) -> str:

@@ -16,7 +16,7 @@ from speedproof.stats.finding import RatioFinding, Reader
 from speedproof.stats.metrics import default_metric
 from speedproof.stats.proof_claim import Proof
 from speedproof.util.numbers import format_range, format_ratio, format_value
-from speedproof.util.secrets import scrub_secrets
+from speedproof.util.secrets import scrub_command
 
 # Of several commands the most sobering outcome counts.
 STATUS: dict[Proof, int] = {
@@ -100,7 +100,7 @@ def choose_metric(request: ProofRequest, epochs: dict[str, int]) -> str:
 
 def judge(comparison: Comparison, request: ProofRequest, names: list[str], metric: str, source: str, report: str) -> Verdict:
     """Return the verdict on each candidate, and on all of them."""
-    titles = dict(zip(names, map(scrub_secrets, request.commands), strict=True))
+    titles = dict(zip(names, map(scrub_command, request.commands), strict=True))
     reader = Reader(comparison, describe_asked(request, metric, 1), titles)
     ratios = {name: reader.find_timed(names[0], name, metric) for name in names[1:]}
     judged = [

@@ -28,7 +28,7 @@ from speedproof.run.proof.left_files import DIGESTS, TREE, Snapshot
 from speedproof.run.proof.request import ProofRequest
 from speedproof.util.errors import ConfigError, SpeedproofError
 from speedproof.util.image_file import identify_image
-from speedproof.util.secrets import scrub_secrets
+from speedproof.util.secrets import scrub_command
 
 CONFIGURATION = "proof.json"
 CACHES = "caches"  # compile caches that the warm-up left, of each variant
@@ -46,7 +46,7 @@ def name_variants(request: ProofRequest) -> list[str]:
 
 def title_of(name: str, command: str) -> str:
     """Return what tables call a variant: its letter, and its command without secrets."""
-    text = f"{name.upper()}: {scrub_secrets(command)}"
+    text = f"{name.upper()}: {scrub_command(command)}"
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
