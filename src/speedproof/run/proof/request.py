@@ -388,7 +388,7 @@ def describe_key(key: str, name: NameKey) -> str:
 def describe_asked(request: ProofRequest, metric: str, attempt: int) -> Asked:
     """Return what a report is to know of a request whose variants are compared by `metric`, of the so-manieth proof."""
     claim = read_claim(request.claim) if request.claim else None
-    secret = {"commands": [scrub_command(command) for command in request.commands]}
+    secret: dict[str, Any] = {"commands": [scrub_command(command) for command in request.commands]}
     if request.quality_command:
         secret["quality_command"] = scrub_command(request.quality_command)
     call = write_call(request.model_copy(update=secret))
