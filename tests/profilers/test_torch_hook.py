@@ -34,9 +34,8 @@ def run(tmp_path):
         with providing_marks(traced_by_torch=True) as place:
             if most_mib is not None:
                 hook = place / "sitecustomize.py"
-                hook.write_text(
-                    hook.read_text().replace("MOST_BYTES, MANY_EVENTS = 64 *", f"MOST_BYTES, MANY_EVENTS = {most_mib} *")
-                )
+                own, limit = hook.read_text(), "RECORDED_BYTES, MANY_EVENTS = {} *"
+                hook.write_text(own.replace(limit.format(64), limit.format(most_mib)))
             path = os.pathsep.join([str(place), *([further] if further else [])])
             environment = {**os.environ, TRACES_VARIABLE: str(place), "PYTHONPATH": path}
             command = [sys.executable, *options, tmp_path / "program.py"]

@@ -23,7 +23,7 @@ EXPORT_SUFFIX = ".json.gz"
 MOST_STEPS = 200  # of an optimizer; a longer recording costs memory and tells no more of an iteration
 # By so much the process may grow while it records: an event takes 0.2 KB, 1.5 KB once it is stopped, and its export 60 us.
 # If fewer events were recorded, the program's own data grew.
-MOST_BYTES, MANY_EVENTS = 64 * 2**20, 30_000
+RECORDED_BYTES, MANY_EVENTS = 64 * 2**20, 30_000
 
 
 class TorchFinder(importlib.abc.MetaPathFinder):
@@ -46,7 +46,7 @@ class TorchFinder(importlib.abc.MetaPathFinder):
         return spec
 
 
-class Recording:
+class TorchRecording:
     """The profiler of this process, from torch's import on, until the end, :data:`MOST_STEPS` steps, or much without a step."""
 
     def __init__(self, torch: Any) -> None:
@@ -54,7 +54,7 @@ class Recording:
         self._process, self._thread = os.getpid(), threading.get_ident()
         # The profiler belongs to the thread that starts it, and one that outlives its thread ends the program.
         self._everywhere = threading.current_thread() is not threading.main_thread()
-        self._lock, self._most_bytes = threading.Lock(), MOST_BYTES
+        self._lock, self._most_bytes = threading.Lock(), RECORDED_BYTES
         self._call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._limit)  # lives as long as it may be called
         self._profiler: Any = None
         self._longest: Any = None  # a part that was recorded before the program's own data grew
@@ -129,7 +129,7 @@ def _count_events(profiler: Any) -> int:
 
 def start_recording(torch: Any) -> None:
     """Record from now on, until the program ends, its optimizers made :data:`MOST_STEPS` steps, or memory is short."""
-    recording = Recording(torch)
+    recording = TorchRecording(torch)
     if not recording.begin():
         return
     atexit.register(recording.end)

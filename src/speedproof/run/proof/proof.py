@@ -64,7 +64,7 @@ from speedproof.run.proof.workspace import (
 )
 from speedproof.run.read_progress import SOURCES
 from speedproof.stats.metrics import METRICS
-from speedproof.util.errors import ConfigError, ProfilingError, SpeedproofError
+from speedproof.util.errors import ConfigError, ProfilingError, RecordError, SpeedproofError
 from speedproof.util.image_file import identify_image
 from speedproof.util.numbers import format_count, format_duration, format_value
 from speedproof.util.secrets import scrub_command
@@ -209,7 +209,11 @@ def _tell_verdict(verdict: Verdict, comparison: Comparison, names: list[str], wh
 
 def _announce_replacement(request: ProofRequest, out: Path, say: Say) -> None:
     """Print which earlier proof this one replaces once its warm-up has passed, and whether its rounds count."""
-    before = read_verdict(out)
+    try:
+        before = read_verdict(out)
+    except RecordError:
+        say(f"{out / VERDICT_FILE} is damaged; this proof replaces it")
+        before = None
     if before is not None:
         held = [before.candidates[0].against, *(one.command for one in before.candidates)]
         if set(held) != set(map(scrub_command, request.commands)):

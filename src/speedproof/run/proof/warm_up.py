@@ -3,7 +3,6 @@
 import math
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,6 +48,7 @@ from speedproof.util.child_processes import StoppedError
 from speedproof.util.errors import RecordError, SpeedproofError, TrainingError
 from speedproof.util.numbers import format_value
 from speedproof.util.scrub import profiled_environment
+from speedproof.util.temporary_folder import removable_folder
 
 # In a proof's folder: what is asked, for a warm-up by the workflow, and what that found.
 REQUEST_FILE, WARMED_UP = "request.json", Path("results/warm-up.json")
@@ -200,11 +200,11 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
     setting.folder.mkdir(parents=True, exist_ok=True)
     log_file, variant = setting.folder / f"{name}.txt", setting.config.completed_variants[name]
     begun_s = time.monotonic()
-    with tempfile.TemporaryDirectory() as run, working_folder(workload, variant) as place:
+    with removable_folder() as run, working_folder(workload, variant) as place:
         copy_s = time.monotonic() - begun_s
         linked = LinkedFiles(variant, place if variant.place is None else Path(variant.place), workload)
         with noting_reads(map(Path, _list_changed_before(before))) as read:
-            seen, judge = _run_once(setting, variant, log_file, Path(run), place)
+            seen, judge = _run_once(setting, variant, log_file, run, place)
         files = _note_files(seen, linked, before, read)
         cached = keep_caches(variant, place)
         _check_end(setting, variant, seen.end, log_file)
@@ -360,8 +360,8 @@ def _run_isolated(
     setting: _Setting, variant: Variant, reading: Reading, log_file: Path, hidden: HiddenFiles
 ) -> tuple[float, float | None] | None:
     """Return how long a variant and its average epoch take without what is hidden; None if it does not run so."""
-    with tempfile.TemporaryDirectory() as run, working_folder(setting.workload, variant) as place:
-        seen, _ = _run_once(setting, variant, log_file, Path(run), place, list(hidden.paths.values()))
+    with removable_folder() as run, working_folder(setting.workload, variant) as place:
+        seen, _ = _run_once(setting, variant, log_file, run, place, list(hidden.paths.values()))
         if seen.end.outcome == "stopped":
             raise KeyboardInterrupt
         if not seen.end.completed:
@@ -404,21 +404,21 @@ def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -
     """
     variant, log_file = config.completed_variants[name], folder / f"{name}-profiled.txt"
     environ = {**profiled_environment(os.environ), **passed_variables(variant, os.environ, timed=False)}
-    with tempfile.TemporaryDirectory(prefix="speedproof-trace-") as scratch, working_folder(workload, variant) as place:
-        trace, by_torch = Path(scratch, TRACE_FOLDER), config.profiling.backend == "kineto"
+    with removable_folder() as scratch, working_folder(workload, variant) as place:
+        trace, by_torch = scratch / TRACE_FOLDER, config.profiling.backend == "kineto"
         words = []
         if not by_torch:
-            words = traced_command(Path(scratch), read_capabilities(config.profiling.nsys), config.profiling, 1)
+            words = traced_command(scratch, read_capabilities(config.profiling.nsys), config.profiling, 1)
         with log_file.open("wb") as output:
             command = [*words, *program_command(workload, variant, None, place)]
             task = Task(config, workload, variant, command, config.measurement.seed, traced_by_torch=by_torch)
-            seen = watch_program(task, Path(scratch), place, output.fileno(), environ)
+            seen = watch_program(task, scratch, place, output.fileno(), environ)
         try:
             if not by_torch:
-                convert_input(Path(scratch, REPORT_FILE), trace, config.profiling.nsys)
+                convert_input(scratch / REPORT_FILE, trace, config.profiling.nsys)
             analyze_trace(trace)
         except SpeedproofError as error:
-            why = error.moved(Path(scratch), Path()) if seen.end.completed else seen.end.reason
+            why = error.moved(scratch, Path()) if seen.end.completed else seen.end.reason
             raise TrainingError(
                 f"{variant.title}: its trace is unusable: {why}; leave --profiled out; its output: {log_file}"
             ) from None
