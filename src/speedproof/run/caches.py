@@ -198,6 +198,11 @@ def overlays_folder(work: Path) -> Path:
     return work.with_name(_OVERLAYS)
 
 
+def list_own_names() -> tuple[str, ...]:
+    """Return what the folder that holds a run's private folders has in it at first."""
+    return _WORK, _TEMPORARY, _CACHES, _OVERLAYS
+
+
 def list_replaced(environ: Mapping[str, str]) -> list[str]:
     return sorted(name for name in environ if name == "TMPDIR" or name in CACHE_VARIABLES)
 

@@ -34,6 +34,7 @@ from speedproof.run.process import last_words, list_allowed, read_end
 from speedproof.run.program import describe_cut, describe_left
 from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
 from speedproof.run.proof.left_files import HiddenFiles, LinkedFiles, WarmUpFiles, find_left_files, list_briefly, read_access
+from speedproof.run.proof.parent_folders import describe_beside, explain_missing, list_beside
 from speedproof.run.proof.plausible_times import check_observed_growth, check_total
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.quality_command import Judge, find_judge, measure_quality
@@ -207,6 +208,7 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
             seen, judge = _run_once(setting, variant, log_file, run, place)
         files = _note_files(seen, linked, before, read)
         cached = keep_caches(variant, place)
+        beside = describe_beside(list_beside(place, variant))
         _check_end(setting, variant, seen.end, log_file)
         try:
             marked, marks = _read_first(seen, request)
@@ -223,7 +225,11 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
             f"{variant.title}: reports no quality, but --margin needs one; mark it, print it (--quality), or measure it "
             "(--quality-command)"
         )
-    notes = [*([describe_left(seen.life.left)] if seen.life.left else []), *describe_cut(seen.cut)]
+    notes = [
+        *([describe_left(seen.life.left)] if seen.life.left else []),
+        *describe_cut(seen.cut),
+        *beside,
+    ]
     observed = _observe(files.changed, seen, marks, cached)
     return _Tried(marked, copy_s, marks, judge_arrivals(marks), notes, observed, files, quality)
 
@@ -237,7 +243,8 @@ def _check_end(setting: _Setting, variant: Variant, end: RunEnd, log_file: Path)
     last = last_words(log_file)
     asks = "; it waits for typed input, and there is none: pass the input as arguments or in a file"
     why = f"{end.reason}{f': {last}' if last else ''}{asks if last.startswith('EOFError') else ''}"
-    why += f"; its output: {log_file}{_name_hidden(log_file, setting.request)}"
+    missing = explain_missing(setting.workload, variant, log_file)
+    why += f"; its output: {log_file}{_name_hidden(log_file, setting.request)}{missing}"
     raise TrainingError(f"{variant.title}: {end.outcome}: {why}")
 
 
