@@ -342,7 +342,7 @@ def _find_best(config: Config, marks: Marks) -> tuple[int, float, float] | None:
 def _judge(judge: Judge) -> tuple[RunEnd, MeasuredQuality | None]:
     """Return how a run ended by what judges it, and what that found."""
     try:
-        return RunEnd(), measure_quality(judge, list_changed_so_far(judge.variant.package_folders))
+        return RunEnd(), measure_quality(judge, list_changed_so_far(judge.variant.watched_folders))
     except RecordError as error:
         return RunEnd("failed", str(error)), None
     except StoppedError as error:

@@ -190,9 +190,9 @@ def _name_kept(observed: WarmUpObserved) -> WarmUpObserved:
 
 def _walk_first(config: Config, workload: Workload) -> list[str]:
     """Get to know the folders that runs may change; return those that are too large to be watched whole."""
-    packages = {tuple(variant.package_folders) for variant in config.completed_variants.values()}
+    folders = {tuple(variant.watched_folders) for variant in config.completed_variants.values()}
     now_ns = time.time_ns()
-    walks = [find_changes(one, now_ns, list_own_places(workload), FIRST_WALK_S) for one in packages]
+    walks = [find_changes(one, now_ns, list_own_places(workload), FIRST_WALK_S) for one in folders]
     return sorted({name for walk in walks for name in walk.unwatched})
 
 
