@@ -18,7 +18,7 @@ _STEM = rf"{_ANYWHERE}|token|{_AMBIGUOUS}"
 _NAME = re.compile(rf"(?<![\w.-])(?=[\w.-]*(?:{_STEM}))(?P<dashes>-{{0,2}})(?P<name>\w[\w.-]*)", re.IGNORECASE)
 _NAMES_SECRET = re.compile(rf"(?:{_ANYWHERE})|(?:^|[_.-]|(?<=[a-z])(?=T))(?:{_AT_END})$", re.IGNORECASE)
 _MAY_NAME_SECRET = re.compile(rf"(?:^|[_.-])(?:{_AMBIGUOUS})$", re.IGNORECASE)
-# Tokens of texts, keys of tables, and folders are no secrets.
+# Tokens of texts, keys of tables, and folders only read alike.
 _HARMLESS = re.compile(
     r"(?:^|[_.-])(?:eos|bos|pad|unk|mask|sep|cls|stop|image|special|next|per|start|end|max|num|sort|group|metric|cookiecutter)"
     r"[_.-](?:token|key)$|^(?:PWD|OLDPWD)$|cookiecutter",
@@ -28,7 +28,7 @@ _FOLLOWED = re.compile(r"\s{1,4}(?!-)")
 _VALUE = re.compile(r"\\?'[^']*'|\\?\"[^\"]*\"|[^\s'\"]+")
 _VALUE_IN_ADDRESS = re.compile(r"[^\s'\"&#]+")
 _HEADER_VALUE = re.compile(r"[^'\"\r\n]+")
-# The name of a variable is no secret.
+# The name of a variable says nothing of its value.
 _NO_SECRET = re.compile(r"(?:\$.*|<secret>.*|true|false|none|null|[\"']{0,2})$", re.IGNORECASE | re.DOTALL)
 
 # In an address what stands before the host, unless that is the user of SSH, who has a key.
