@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.util.temporary_folder import OWNER_FILE, own_folder
+from speedproof.config.model import Variant
+from speedproof.util.temporary_folder import OWNER_FILE, own_folder, removable_folder
 from tests.test_children import started
 
 HOLDER = """
@@ -65,3 +66,47 @@ def test_what_may_be_anothers_stays(tmp_path, kind):
         left.symlink_to(tmp_path / "elsewhere")
     with own_folder(tmp_path, "speedproof-"):
         assert (left / "data/volume").exists()
+
+
+RUNS = """
+import sys, tempfile, time
+from pathlib import Path
+from speedproof.config.model import Variant
+from speedproof.config.workload import Declared, Workload
+from speedproof.run.working_folder import providing_marks, taking_marks, working_folder
+from speedproof.util.temporary_folder import removable_folder
+from tests.test_own_folder import variant
+tempfile.tempdir = sys.argv[1]
+workload = Workload(Path("programs"), Declared.model_construct())
+with working_folder(workload, variant("cold")), working_folder(workload, variant(None)), providing_marks(), \
+     taking_marks(Path()), removable_folder():
+    print("ready", flush=True)
+    time.sleep(120)
+"""
+
+
+def variant(caches):
+    return Variant.model_construct(tree=None, linked={}, caches=caches, kept_caches=None)
+
+
+def test_what_a_killed_proof_kept_for_its_runs_goes_with_the_next_process(tmp_path, monkeypatch):
+    (disk := tmp_path / "tmp").mkdir()
+    with started([sys.executable, "-c", RUNS, str(disk)]) as holder:
+        assert holder.stdout.readline() == "ready\n"
+        assert len(names(disk)) == 5
+        monkeypatch.setattr("tempfile.tempdir", str(disk))
+        with removable_folder() as own:
+            assert len(names(disk)) == 6  # a living one's stay
+            assert list(own.iterdir()) == []
+    assert len(names(disk)) == 5
+    with removable_folder() as own:
+        assert names(disk) == {own.parent.name}
+    assert names(disk) == set()
+
+
+def test_what_a_program_made_read_only_goes_too(tmp_path):
+    with own_folder(tmp_path, "run-") as folder:
+        (folder / "closed").mkdir()
+        (folder / "closed/file").touch()
+        (folder / "closed").chmod(0o500)
+    assert names(tmp_path) == set()

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from pyarrow.parquet import read_table
 
 from speedproof.profilers.kineto import convert_largest
 from speedproof.profilers.torch_hook import TRACES_VARIABLE
@@ -28,13 +29,17 @@ print("trained")
 def run(tmp_path):
     """Runs a program's text with the hook, and returns what it printed and the folder of its trace."""
 
-    def run_text(text, *options, further=""):
+    def run_text(text, *options, further="", most_mib=None):
         (tmp_path / "program.py").write_text(text)
         with providing_marks(traced_by_torch=True) as place:
+            if most_mib is not None:
+                hook = place / "sitecustomize.py"
+                own, limit = hook.read_text(), "RECORDED_BYTES, MANY_EVENTS = {} *"
+                hook.write_text(own.replace(limit.format(64), limit.format(most_mib)))
             path = os.pathsep.join([str(place), *([further] if further else [])])
             environment = {**os.environ, TRACES_VARIABLE: str(place), "PYTHONPATH": path}
             command = [sys.executable, *options, tmp_path / "program.py"]
-            ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+            ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
             assert ended.returncode == 0, ended.stderr
             convert_largest(place, tmp_path / "trace")
         return ended.stdout, tmp_path / "trace"
@@ -59,6 +64,77 @@ def test_what_a_machine_does_at_each_start_of_python_is_done(run, tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own/sitecustomize.py").write_text("print('customized')")
     assert run(TRAIN.format(steps=2), further=str(tmp_path / "own"))[0] == "customized\ntrained\n"
+
+
+BY_A_THREAD = """
+import threading
+def do():
+    {what}
+thread = threading.Thread(target=do)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BY_A_THREAD.format(what="import torch") + TRAIN.format(steps=12),
+        BY_A_THREAD.format(what=TRAIN.format(steps=12).replace("\n", "\n    ")),
+    ],
+    ids=["only imports torch", "trains"],
+)
+def test_a_thread_of_the_program_may_import_torch(run, text):
+    """At its end the program was killed by a segmentation fault."""
+    said, trace = run(text)
+    summary = analyze_trace(trace)
+    assert said == "trained\n"
+    assert len(summary.epochs) + summary.found.left_out == 12
+
+
+FORKS = (
+    TRAIN.format(steps=12)
+    + """
+import ctypes, os, sys
+sys.stdout.flush()
+child = os.fork()
+if child == 0:
+    torch.ones(3).sum()
+    ctypes.CDLL(None).printf(b"buffered by C\\n")
+    print("child")
+    sys.exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+)
+
+
+def test_a_forked_process_may_end_as_any_other(run):
+    """It waited for ever for the profiler's threads."""
+    said, trace = run(FORKS)
+    assert sorted(said.splitlines()) == ["3", "buffered by C", "child", "trained"]
+    summary = analyze_trace(trace)
+    assert len(summary.epochs) + summary.found.left_out == 12
+
+
+NO_OPTIMIZER = """
+import torch
+ones = torch.ones(3)
+for _ in range(60_000):
+    ones.sum()
+print("done")
+"""
+
+
+def test_a_program_without_an_optimizer_is_recorded_until_that_takes_much_memory(run):
+    said, trace = run(NO_OPTIMIZER, most_mib=8)
+    assert said == "done\n"
+    assert 5_000 < read_table(trace / "operators.parquet").num_rows < 50_000  # of 60,000
+
+
+def test_the_programs_own_data_end_no_recording(run):
+    grows = "import time\ndata = []\nfor _ in range(4):\n    data.append(bytearray(b'x') * 30_000_000)\n    time.sleep(0.2)\n"
+    summary = analyze_trace(run("import torch\n" + grows + TRAIN.format(steps=12), most_mib=8)[1])
+    assert len(summary.epochs) + summary.found.left_out == 12
 
 
 PROFILES_ITSELF = "import torch\nwith torch.profiler.profile():\n    torch.ones(3).sum()\n"

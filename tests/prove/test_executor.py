@@ -18,6 +18,7 @@ from speedproof.run.proof.executor import ENDING, LocalExecutor
 from speedproof.run.proof.live_status import EVERY_S, Status
 from speedproof.run.proof.request import check_request
 from speedproof.util.child_processes import Patience, StoppedError, answering_stops, raising_when_stopped
+from speedproof.util.errors import SpeedproofError
 
 # Counts what a proof starts, by the words of each command, while Snakemake cannot be imported.
 COUNTING = """
@@ -223,3 +224,13 @@ def test_snakemake_is_started_without_the_working_folder_among_its_modules(tmp_p
         tmp_path, check_request({"commands": ["a", "b"], "profile": "slurm"}, "here"), Status(quiet=True)
     )
     assert elsewhere._words(tmp_path / "proof.json")[1:4] == ["-P", "-m", "snakemake"]
+
+
+def test_a_killed_snakemake_is_named_and_not_the_last_line_of_its_output(tmp_path, monkeypatch):
+    from speedproof.run.proof.snakemake import ProfileExecutor
+
+    request = check_request({"commands": ["a", "b"], "profile": "slurm"}, "here")
+    executor = ProfileExecutor(tmp_path, request, Status(quiet=True))
+    monkeypatch.setattr(executor, "_words", lambda _: ["sh", "-c", "echo No documented number to judge.; kill -9 $$"])
+    with pytest.raises(SpeedproofError, match=r"^the workflow was killed \(SIGKILL\); run the same command again"):
+        executor.run(tmp_path / "proof.json", lambda: None)

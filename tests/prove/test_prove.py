@@ -400,6 +400,15 @@ def test_a_mistake_that_the_warm_up_finds_leaves_an_earlier_verdict_and_its_page
     assert "still holds" not in call(*READ).stderr
 
 
+@pytest.mark.parametrize("damage", ["", '{"outcome": 1}', "[" * 100_000], ids=["empty", "other", "deep"])
+def test_a_damaged_verdict_is_replaced(place, damage):
+    (place / "out/programs").mkdir(parents=True)
+    (place / "out/verdict.json").write_text(damage)
+    again = CliRunner().invoke(app, ["prove", "true", "true", "--rounds", "4", "--device", "cpu", "--out", "out"])
+    assert "speedproof: out/verdict.json is damaged; this proof replaces it\n" in again.stderr
+    assert json.loads((place / "out/verdict.json").read_text())["rounds"] == 4
+
+
 def test_no_verdict_outlives_a_call_that_fails_once_its_warm_up_passed(place, measured, monkeypatch):
     measured()
     assert call(*READ).exit_code == 0

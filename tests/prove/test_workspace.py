@@ -4,6 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from speedproof.config.load import load_config
 from speedproof.config.workload import find_workload
@@ -103,3 +106,28 @@ def test_a_file_that_asks_for_this_proof_is_no_part_of_the_programs(place):
     assert sorted(path.name for path in tree.rglob("*")) == ["a.sh", "mine.yaml", "other.yaml", "sub"]
     (place / "proof.yaml").write_text(write_request(check_request({"commands": commands, "claim": ">= 2"}, "here")))
     assert take_snapshot(place, place / "out", commands=commands).changed == []
+
+
+@pytest.mark.parametrize("moment", ["copytree", "rmtree"])
+def test_a_killed_copy_changes_nothing(place, monkeypatch, moment):
+    """The next call compared with what the killed one had copied until then."""
+    (place / "sub").mkdir()
+    (place / "sub/b.sh").touch()
+    take_snapshot(place, place / "out")
+    (place / "a.sh").write_text("edited")
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, moment, killed_when_it_is_full(getattr(shutil, moment)))
+        with pytest.raises(KeyboardInterrupt):
+            take_snapshot(place, place / "out")
+    expected = ["a.sh"] if moment == "copytree" else []  # the old copy was being removed: the new one is whole
+    assert take_snapshot(place, place / "out").changed == expected
+    assert sorted(path.name for path in (place / "out/programs").iterdir()) == ["tree", "tree.sha256"]
+
+
+def killed_when_it_is_full(function):
+    def run(path, *words, **more):
+        if Path(path).is_dir():
+            raise KeyboardInterrupt
+        return function(path, *words, **more)
+
+    return run

@@ -190,11 +190,16 @@ class Variant(Model):
     terminal: bool = Field(False, description="Whether its program prints to a terminal though no printed lines are read")
     isolated: bool = Field(False, description="Discard what a run writes to HOME, temporary folders and packages")
     package_folders: list[str] = Field([], description="Package folders of its interpreter, which are checked for changes")
+    named_folders: list[str] = Field([], description="Other folders that its command names, which are checked for changes")
     warm_up: WarmUpObserved | None = Field(None, description="Observations of its warm-up; null: it had none")
     fixed: list[str] = Field([], description="Files and folders besides `tree` that must not change during the measurement")
     settings: dict[str, Any] = Field({}, description="Any other settings of the program")
     told_epochs: bool = Field(True, description="Whether the program gets SPEEDPROOF_EPOCHS, the number of epochs to run")
     blind: bool = Field(False, description="Hide speedproof from its timed runs: no variable, module or folder")
+
+    @property
+    def watched_folders(self) -> list[str]:
+        return [*self.named_folders, *self.package_folders]
 
     @property
     def ranks(self) -> int:

@@ -26,7 +26,7 @@ from speedproof.results.quality import Quality
 from speedproof.util.environment import SAFE_PATH, python_command
 from speedproof.util.errors import ConfigError, DataError, RecordError, SpeedproofError, StorageError, TrainingError
 from speedproof.util.image_file import identify_image
-from speedproof.util.secrets import scrub_secrets
+from speedproof.util.secrets import scrub_command, scrub_words
 from speedproof.util.sources import digest_files
 from speedproof.util.yaml_input import overlay, read_yaml
 
@@ -236,13 +236,13 @@ def _describe_variant(variant: Variant, folder: Path, key: str) -> dict[str, Any
     image = Path(os.path.abspath(folder / variant.image)) if variant.image else None  # noqa: PTH100  (a link stays one)
     reads = {key: value for key, value in variant.reads.model_dump().items() if value is not None}
     environment = {
-        name: scrub_secrets(f"{name}={value}").partition("=")[2]
+        name: scrub_words([f"{name}={value}"])[0].partition("=")[2]
         for name, value in variant.environment.items()
         if name != "PATH"
     }
     places = {name: number for name, number in (("gpus", variant.gpus), ("nodes", variant.nodes)) if number > 1}
     decides = {
-        "command": scrub_secrets(variant.command or ""),
+        "command": scrub_command(variant.command or ""),
         "reads": reads,
         **places,
         **({"environment": environment} if environment else {}),

@@ -1,7 +1,6 @@
 """Whatever a profiler left and somebody has, into a trace."""
 
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from speedproof.results.evidence_archive import is_folder
 from speedproof.results.experiment import check_vouched
 from speedproof.results.trace_tables import TraceInfo
 from speedproof.util.errors import RecordError
+from speedproof.util.temporary_folder import removable_folder
 
 EXPORTS_FOLDER = "exports"  # beside an analysis: what nsys exported of its reports
 
@@ -50,12 +50,12 @@ def trace_folder(path: Path, exports: Path | None = None) -> Iterator[Path]:
         check_vouched(path)
         yield path
         return
-    with tempfile.TemporaryDirectory() as scratch:
-        convert_input(path, Path(scratch), exports=exports)
+    with removable_folder() as scratch:
+        convert_input(path, scratch, exports=exports)
         try:
-            yield Path(scratch)
+            yield scratch
         except RecordError as error:
-            raise error.moved(Path(scratch), path) from None
+            raise error.moved(scratch, path) from None
 
 
 def convert_input(path: Path, folder: Path, nsys: str = "nsys", exports: Path | None = None) -> TraceInfo:

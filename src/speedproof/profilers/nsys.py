@@ -19,6 +19,7 @@ from speedproof.results.files import replacing, write_text
 from speedproof.util.child_processes import run_child
 from speedproof.util.errors import LostTraceError, ProfilingError, RecordError
 from speedproof.util.scrub import profiled_environment, scrub_text
+from speedproof.util.temporary_folder import removable_folder
 from speedproof.util.units import MIB
 
 # Holds the environments of all processes above it, as its export does: both go, or are their owner's (profiling.keep_reports).
@@ -177,8 +178,8 @@ def export_report(nsys: Capabilities, report: Path, sqlite: Path) -> None:
 
 
 def _complete_stacks(nsys: Capabilities, report: Path, sqlite: Path) -> None:
-    with tempfile.TemporaryDirectory() as scratch:
-        exported = Path(scratch) / "report.json"
+    with removable_folder() as scratch:
+        exported = scratch / "report.json"
         ended = _run(export_command(nsys, report, exported, "json"), _work_limit_s(report))
         try:
             add_stacks(sqlite, exported)
@@ -210,8 +211,8 @@ def _with_data(export: ExportFile, needed: Mapping[str, list[str]]) -> list[str]
 
 
 def _write_statistics(nsys: Capabilities, sqlite: Path, wanted: list[str], folder: Path) -> None:
-    with tempfile.TemporaryDirectory() as scratch:
-        prefix = Path(scratch) / "stats"
+    with removable_folder() as scratch:
+        prefix = scratch / "stats"
         ended = _run(stats_command(nsys, sqlite, wanted, prefix), _work_limit_s(sqlite))
         for name in wanted:
             made = prefix.with_name(f"stats_{name}.csv")

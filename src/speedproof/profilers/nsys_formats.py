@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from speedproof.profilers.trace_format import Conversion, Profiler, RunTracer, TraceFormat, read_head
 from speedproof.util.errors import ProfilingError, RecordError
+from speedproof.util.temporary_folder import removable_folder
 
 if TYPE_CHECKING:
     from speedproof.config.profiling import Profiling
@@ -39,12 +40,11 @@ def _convert_report(report: Path, folder: Path, conversion: Conversion) -> "Trac
 @contextmanager
 def _exported(report: Path, conversion: Conversion) -> Iterator[Path]:
     """Yield a report's SQLite export; one that is kept is not made again."""
-    import tempfile
 
     from speedproof.profilers.nsys import export_report, is_export, read_capabilities
 
-    with tempfile.TemporaryDirectory() as scratch:
-        sqlite = (conversion.exports or Path(scratch)) / f"{_digest(report)}.sqlite"
+    with removable_folder() as scratch:
+        sqlite = (conversion.exports or scratch) / f"{_digest(report)}.sqlite"
         if not (sqlite.is_file() and is_export(sqlite)):
             sqlite.parent.mkdir(parents=True, exist_ok=True)
             program = read_capabilities(conversion.nsys)

@@ -14,6 +14,7 @@ import numpy as np
 
 from speedproof.util.environment import python_command, python_environment
 from speedproof.util.errors import ConfigError, RecordError
+from speedproof.util.temporary_folder import removable_folder
 
 SUFFIX = ".ranges"
 MARK, PUSHED, STARTED, _DOMAIN_NAME = 1, 2, 3, 4
@@ -147,8 +148,8 @@ def injecting(names: Sequence[str], environ: Mapping[str, str]) -> Iterator[Inje
         yield Injected({}, None)
         return
     # On this machine's own disk: the library maps its files.
-    with tempfile.TemporaryDirectory(prefix="speedproof-ranges-", ignore_cleanup_errors=True) as folder:
-        yield Injected(injected_variables(Path(folder), names, environ), Path(folder))
+    with removable_folder() as folder:
+        yield Injected(injected_variables(folder, names, environ), folder)
 
 
 def injected_variables(folder: Path, names: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
@@ -174,8 +175,8 @@ def measure_cost(environ: Mapping[str, str]) -> RangeCost:
     Raises:
         ConfigError: as :func:`injected_variables`.
     """
-    with tempfile.TemporaryDirectory(prefix="speedproof-ranges-") as folder:
-        given = injected_variables(Path(folder), ["wanted"], environ)
+    with removable_folder() as folder:
+        given = injected_variables(folder, ["wanted"], environ)
         command = python_command("-c", _MEASURING, given[INJECTION_VARIABLE])
         printed = _run(command, {**environ, **python_environment(environ), **given})
     wanted_ns, other_ns = map(float, printed.split())

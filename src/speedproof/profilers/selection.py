@@ -2,7 +2,6 @@
 
 import logging
 import os
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from speedproof.profilers.required_ranges import require_ranges
 from speedproof.results.names import RunTracerName
 from speedproof.util.environment import python_command, python_environment
 from speedproof.util.errors import ProfilingError, RecordError
+from speedproof.util.temporary_folder import removable_folder
 
 _PROBE_RANGE = "speedproof probe"
 _PROBE = f"import nvtx; nvtx.push_range({_PROBE_RANGE!r}); nvtx.pop_range()"
@@ -67,8 +67,8 @@ def prove_nsys(program: str) -> Capabilities:
 
 
 def _trace_probe(nsys: Capabilities) -> None:
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
+    with removable_folder() as scratch:
+        folder = scratch
         report, sqlite = folder / "probe.nsys-rep", folder / "probe.sqlite"
         try:
             environ = {**os.environ, **python_environment(os.environ)}

@@ -20,7 +20,7 @@ from speedproof.results.experiment import PREPARED_FILE, PREPARED_FOLDER, Prepar
 from speedproof.results.files import read_record
 from speedproof.run.process import run_process
 from speedproof.util.errors import ConfigError, StorageError
-from speedproof.util.temporary_folder import own_folder
+from speedproof.util.temporary_folder import RUN_PREFIX, holding_new_folder, own_folder
 
 
 def fill_prepared_folders(
@@ -146,7 +146,7 @@ def is_private(variant: Variant) -> bool:
 def private_place(workload: Workload) -> Path:
     """Return the folder that holds the private folders of all runs of a workload's variants."""
     named = f"{os.geteuid()} {workload.folder.resolve()}"
-    return Path(tempfile.gettempdir(), f"run-{hashlib.sha256(os.fsencode(named)).hexdigest()[:8]}")
+    return Path(tempfile.gettempdir(), f"{RUN_PREFIX}{hashlib.sha256(os.fsencode(named)).hexdigest()[:8]}")
 
 
 @contextmanager
@@ -156,15 +156,26 @@ def private_folders(workload: Workload, variant: Variant) -> Iterator[Path]:
     With `cold` caches these are empty, too. All of it goes with the block.
     """
     place = private_place(workload)
-    _make_own(place)
-    try:
+    with _holding_own(place):
         for name in (_WORK, _TEMPORARY, _CACHES, _OVERLAYS):
             (place / name).mkdir(0o700)
         if variant.caches == "warm" and variant.kept_caches and Path(variant.kept_caches).is_dir():
             _copy_all(Path(variant.kept_caches), place / _CACHES)
         yield place / _WORK
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+
+
+@contextmanager
+def _holding_own(place: Path) -> Iterator[None]:
+    """Make a folder of a known name; remove it at the end, or leave that to the next process if this one is killed."""
+    while True:
+        _make_own(place)
+        with holding_new_folder(place) as held:
+            if held:
+                try:
+                    yield
+                finally:
+                    shutil.rmtree(place, ignore_errors=True)
+                return
 
 
 def private_variables(variant: Variant, work: Path, environ: Mapping[str, str]) -> dict[str, str]:
@@ -185,6 +196,11 @@ def list_private_folders(variant: Variant, work: Path) -> list[Path]:
 def overlays_folder(work: Path) -> Path:
     """Return the folder beside a run's own in which an isolated program's overlays are mounted."""
     return work.with_name(_OVERLAYS)
+
+
+def list_own_names() -> tuple[str, ...]:
+    """Return what the folder that holds a run's private folders has in it at first."""
+    return _WORK, _TEMPORARY, _CACHES, _OVERLAYS
 
 
 def list_replaced(environ: Mapping[str, str]) -> list[str]:

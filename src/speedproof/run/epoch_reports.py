@@ -8,6 +8,7 @@ from pathlib import Path
 from speedproof.config.reading import Reading, ReadingSource
 from speedproof.profilers.nvtx_library import ProcessRanges
 from speedproof.results.observations import Arrivals
+from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS
 from speedproof.run.marks_pipe import MarkArrivals
 from speedproof.run.printed_output import Line
 from speedproof.run.printed_times import PrintedTime
@@ -65,6 +66,18 @@ class Marks:
     times: list[PrintedTime] = field(default_factory=list)  # of the epochs, if the program printed them
     rates: bool = False  # whether these are one over printed rates
     unseen: Arrivals = "together"  # why our own clock does not see the epochs end, if it does not
+
+    @property
+    def last_quality(self) -> float | None:
+        """Return the last quality that is a number, as a rule of the whole training; None if there is none."""
+        finite = [value for _, value, _ in self.qualities if math.isfinite(value)]
+        return finite[-1] if finite else None
+
+    @property
+    def steady_s(self) -> list[float]:
+        """Return what epochs took, without the first, which warms up, if there are enough others."""
+        epochs_s = [epoch.train_s for epoch in self.epochs]
+        return epochs_s[1:] if len(epochs_s) >= WARM_UP_NEEDS_EPOCHS else epochs_s
 
 
 def cut_epochs(marks: Marks, most: int | None = None, until_s: float | None = None) -> Marks:

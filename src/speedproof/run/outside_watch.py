@@ -175,9 +175,19 @@ class OutsideWatch:
         return before[0] == state[0] or before[1:] != state[1:]  # else only the number of its links changed (uv, cp -al)
 
 
-def find_changes(packages: Sequence[str], since_ns: int, leave_out: Collection[Path], limit_s: float = WALK_S) -> Changes:
-    """Return what was changed since a moment in the places that later runs see; `packages` are folders of an interpreter."""
-    places = list_shared_places(packages, os.environ)
+def find_changes(
+    folders: Sequence[str],
+    since_ns: int,
+    leave_out: Collection[Path],
+    limit_s: float = WALK_S,
+    packages: Sequence[str] | None = None,
+) -> Changes:
+    """Return what was changed since a moment in these `folders` and others that later runs see.
+
+    Those that are `packages` of an interpreter, by default all, hold code.
+    """
+    packages = folders if packages is None else packages
+    places = list_shared_places(folders, os.environ)
     own = {str(path) for path in leave_out} | {str(path.resolve()) for path in leave_out}
     watch = _watch_of(places)
     found, unfinished = watch.find_changed(since_ns, own, limit_s)
@@ -198,9 +208,9 @@ def find_changes(packages: Sequence[str], since_ns: int, leave_out: Collection[P
     return Changes(files, code, unfinished, watch.select_created(found), sorted(map(shorten_home, vanished)))
 
 
-def note_others(packages: Sequence[str], since_ns: int, leave_out: Collection[Path]) -> None:
+def note_others(folders: Sequence[str], since_ns: int, leave_out: Collection[Path]) -> None:
     """Note what changed in temporary folders since a moment as other programs': no run could write there."""
-    places = list_shared_places(packages, os.environ)
+    places = list_shared_places(folders, os.environ)
     watch = _watch_of(places)
     changed, _ = watch.find_changed(since_ns, {str(path.resolve()) for path in leave_out})
     known_others().note(name for name in (*changed, *watch.between) if is_temporary(name, places, os.environ))
@@ -212,9 +222,9 @@ def is_others(name: str, places: Sequence[str] | None = None) -> bool:
     return is_temporary(name, places, os.environ) and known_others().has(name)
 
 
-def list_changed_so_far(packages: Sequence[str]) -> list[Path]:
-    """Return the files that this run or an earlier one of this process changed, of any variant with these packages."""
-    return [Path(name) for name in _watch_of(list_shared_places(packages, os.environ)).changed]
+def list_changed_so_far(folders: Sequence[str]) -> list[Path]:
+    """Return the files that this run or an earlier one of this process changed, of any variant with these folders."""
+    return [Path(name) for name in _watch_of(list_shared_places(folders, os.environ)).changed]
 
 
 def _list_held(places: Sequence[str]) -> set[str]:
@@ -257,10 +267,10 @@ def _watch_of(places: tuple[str, ...]) -> OutsideWatch:
     return OutsideWatch(places, os.geteuid())
 
 
-def list_shared_places(packages: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
+def list_shared_places(folders: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return what is watched: folders that are there and this user can write to; last /tmp, which may be large."""
     named = [environ.get(name, "") for name in ("HF_HOME", "TORCH_HOME", "XDG_CACHE_HOME", "HOME", "TMPDIR")]
-    places = dict.fromkeys(os.path.realpath(place) for place in ["/dev/shm", "/var/tmp", *packages, *named, "/tmp"] if place)
+    places = dict.fromkeys(os.path.realpath(place) for place in ["/dev/shm", "/var/tmp", *folders, *named, "/tmp"] if place)
     return tuple(place for place in places if place != "/" and _is_writable_folder(place))
 
 

@@ -47,7 +47,7 @@ from speedproof.run.working_folder import (
 from speedproof.util.child_processes import StoppedError, raising_when_stopped
 from speedproof.util.errors import RecordError, TrainingError
 from speedproof.util.numbers import format_count
-from speedproof.util.secrets import scrub_secrets
+from speedproof.util.secrets import scrub_words
 from speedproof.util.units import NS_PER_S
 
 _PAUSE_S = 0.05
@@ -205,7 +205,7 @@ def _describe_run(asked: ProgramRun, conditions: Conditions, started: str, found
             *(f"it changed {name}, which later runs see" for name in found.seen.changed),
             *describe_cut(found.seen.cut),
         ],
-        command=shlex.split(scrub_secrets(variant.command or "")),
+        command=scrub_words(shlex.split(variant.command or "")),
         ranks=variant.ranks,
         started=started,
         ended=_now(),
@@ -354,7 +354,7 @@ def _find_best(config: Config, marks: Marks) -> tuple[int, float, float] | None:
 def _judge(judge: Judge) -> tuple[RunEnd, MeasuredQuality | None]:
     """Return how a run ended by what judges it, and what that found."""
     try:
-        return RunEnd(), measure_quality(judge, list_changed_so_far(judge.variant.package_folders))
+        return RunEnd(), measure_quality(judge, list_changed_so_far(judge.variant.watched_folders))
     except RecordError as error:
         return RunEnd("failed", str(error)), None
     except StoppedError as error:

@@ -58,15 +58,15 @@ def writing_apart(scratch: Path | None, target: Path, names: list[str], keep: bo
     With `keep`, and if the `with` block fails, so that the recording can be looked at, those of `names` move to `target`, for
     their owner only; each is whole or not there. The others are removed.
     """
-    with tempfile.TemporaryDirectory(dir=scratch or target, prefix=".profiles-") as folder:
+    with own_folder(scratch or target, ".profiles-") as folder:
         try:
-            yield Path(folder)
+            yield folder
         except BaseException:
             keep = True
             raise
         finally:
             for name in names if keep else []:
-                if (made := Path(folder, name)).exists():
+                if (made := folder / name).exists():
                     _move_private(made, target / name)
 
 

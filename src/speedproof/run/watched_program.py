@@ -158,7 +158,11 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     after = list_watched(variant, stands, task.workload)
     watched = variant.caches is not None and not variant.isolated
     own_places = [*list_own_places(task.workload), folder, place]
-    outward = find_changes(variant.package_folders, launched_ns, own_places) if watched else Changes()
+    outward = (
+        find_changes(variant.watched_folders, launched_ns, own_places, packages=variant.package_folders)
+        if watched
+        else Changes()
+    )
     created = {name: os.path.realpath(stands / name) for name in after.keys() - before.keys() if variant.place is None}
     return Watched(
         end,
@@ -207,7 +211,7 @@ def _isolate(task: Task, command: list[str], place: Path, kept: Sequence[Path]) 
 
 def list_overlaid(variant: Variant, hidden: Iterable[str]) -> list[str]:
     """Return the folders in which an isolated run changes nothing, so that paths in them can be hidden from it."""
-    shared = [*list_shared_places(variant.package_folders, os.environ), *variant.linked.values()]
+    shared = [*list_shared_places(variant.watched_folders, os.environ), *variant.linked.values()]
     return [*shared, *(os.path.dirname(path) for path in hidden)]  # noqa: PTH120 (as text)
 
 

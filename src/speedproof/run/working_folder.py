@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,13 +11,13 @@ from speedproof.config.model import Variant
 from speedproof.config.workload import Workload
 from speedproof.profilers import torch_hook
 from speedproof.run.caches import is_private, private_folders
+from speedproof.util.temporary_folder import removable_folder
 
 _PACKAGE = Path(__file__).parents[2]
 _CALLBACKS = Path(marks.__file__).with_name("callbacks")
 UNWATCHED = {".git", ".snakemake", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}  # tools' own
 # Of what is linked into a working folder so many files are watched for changes, so that a huge data set costs no minutes.
 _MOST_WATCHED = 20_000
-_PREFIX = "run-"  # of folders that programs see: it names nobody
 
 
 @contextmanager
@@ -27,18 +26,12 @@ def working_folder(workload: Workload, variant: Variant) -> Iterator[Path]:
 
     Only its owner can enter it, whatever the tree's own rights are. It may have private folders beside it.
     """
-    with private_folders(workload, variant) if is_private(variant) else _temporary_folder() as place:
+    with private_folders(workload, variant) if is_private(variant) else removable_folder() as place:
         if (tree := find_tree(workload, variant)) is not None:
             _copy_entries(tree, place)
         for link, target in variant.linked.items():
             (place / link).symlink_to(target)
         yield place
-
-
-@contextmanager
-def _temporary_folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
-        yield Path(name)
 
 
 def find_tree(workload: Workload, variant: Variant) -> Path | None:
@@ -102,15 +95,15 @@ def providing_marks(traced_by_torch: bool = False) -> Iterator[Path]:
 
     Of a program that is to be `traced_by_torch` it also imports what starts torch's profiler.
     """
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as name:
-        package = Path(name, "speedproof")
+    with removable_folder() as folder:
+        package = folder / "speedproof"
         package.mkdir()
         (package / "__init__.py").touch()
         shutil.copyfile(marks.__file__, package / "marks.py")
         shutil.copytree(_CALLBACKS, package / _CALLBACKS.name, ignore=shutil.ignore_patterns("__pycache__"))
         if traced_by_torch:
-            shutil.copyfile(torch_hook.__file__, Path(name, "sitecustomize.py"))
-        yield Path(name)
+            shutil.copyfile(torch_hook.__file__, folder / "sitecustomize.py")
+        yield folder
 
 
 @contextmanager
@@ -119,9 +112,9 @@ def taking_marks(folder: Path) -> Iterator[Path]:
 
     It is new and of the same form in every run, so it does not show which run this is, nor where results lie.
     """
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
-        yield Path(name)
-        left = Path(name, marks.MARKS_FILE)
+    with removable_folder() as own:
+        yield own
+        left = own / marks.MARKS_FILE
         if left.is_file() and not left.is_symlink():
             shutil.copyfile(left, folder / marks.MARKS_FILE)
 

@@ -6,10 +6,11 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 OWNER_FILE = ".owner"
+RUN_PREFIX = "run-"
 
 
 @contextmanager
@@ -21,24 +22,40 @@ def own_folder(parent: Path, prefix: str) -> Iterator[Path]:
     """
     for path in parent.glob(f"{prefix}*"):
         _remove_if_left(path)
-    folder, owner = _make_locked(parent, prefix)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(owner)
-
-
-def _make_locked(parent: Path, prefix: str) -> tuple[Path, int]:
     while True:
-        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
-        # Another process that looks for what was left may take the lock first, and removes the folder then.
-        with suppress(FileNotFoundError):
-            owner = os.open(folder / OWNER_FILE, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-            os.write(owner, socket.gethostname().encode())
-            if try_lock(owner):
-                return folder, owner
-            os.close(owner)
+        # It also removes what a program made read-only.
+        temporary = tempfile.TemporaryDirectory(dir=parent, prefix=prefix, ignore_cleanup_errors=True)
+        with temporary as folder, holding_new_folder(Path(folder)) as held:
+            if held:
+                yield Path(folder)
+                return
+
+
+@contextmanager
+def removable_folder() -> Iterator[Path]:
+    """Yield an empty temporary folder. Its path names nobody, since programs see it."""
+    with own_folder(Path(tempfile.gettempdir()), RUN_PREFIX) as own:
+        folder = own / "w"  # beside the file that shows whose it is
+        folder.mkdir(0o700)
+        yield folder
+
+
+@contextmanager
+def holding_new_folder(folder: Path) -> Iterator[bool]:
+    """Hold a new folder of this user's as in use; yield whether it still exists.
+
+    Another process that looks for what was left may take the lock first, and removes the folder then.
+    """
+    try:
+        owner = os.open(folder / OWNER_FILE, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        os.write(owner, socket.gethostname().encode())
+        yield try_lock(owner)
+    finally:
+        os.close(owner)
 
 
 def _remove_if_left(folder: Path) -> None:

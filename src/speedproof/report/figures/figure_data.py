@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict
 
 from speedproof.results.asked import Asked
 from speedproof.results.comparison import Comparison
-from speedproof.results.evidence_archive import EVIDENCE_FILE
 from speedproof.results.files import read_record
 from speedproof.results.folder import MeasuredRun, Results, difference_folder, read_current_comparison, read_results
 from speedproof.results.names import FileName, ProfilerName
@@ -140,7 +139,7 @@ def read_origin(evidence: Evidence) -> list[str]:
         ", ".join(devices),
         *([f"{conditions.dataset_name}{synthetic}"] if conditions.dataset_name else []),
         dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
-        f"{'record' if (results.folder / EVIDENCE_FILE).exists() else 'results'} {results.folder.resolve().name}",
+        results.folder.resolve().name,
     ]
 
 

@@ -10,7 +10,7 @@ from speedproof.results.files import sha256_of
 from speedproof.results.run_record import PROGRAMS
 from speedproof.run.proof.left_files import TREE, Snapshot
 from speedproof.run.proof.request import ProofRequest
-from speedproof.util.secrets import scrub_secrets
+from speedproof.util.secrets import scrub_command
 
 
 def describe_evaluation(request: ProofRequest, command: str | None, snapshot: Snapshot, out: Path) -> Evaluation | None:
@@ -41,7 +41,7 @@ def tell_source(request: ProofRequest, evaluation: Evaluation | None, say: Calla
         fixed = [word for word in evaluation.files if word in (request.quality_command or "")]
         how = f"pinned by checksum: {', '.join(fixed)}" if fixed else "it names no file to pin by checksum"
         say(
-            f"quality: by {scrub_secrets(request.quality_command or '')!r} after each timed run, not counted in its time; {how}"
+            f"quality: by {scrub_command(request.quality_command or '')!r} after each timed run, not counted in its time; {how}"
         )
     elif request.quality or request.margin is not None:
         say("quality: as the programs report it; --quality-command measures it from the files that they leave")

@@ -250,6 +250,7 @@ def list_briefly(names: Sequence[str]) -> str:
 
 
 TREE, DIGESTS = "tree", "tree.sha256"
+_NEW_TREE, _OLD_TREE = "tree.new", "tree.old"  # until a copy is whole, and then while its predecessor is removed
 OUTPUTS_FILE = "outputs.json"
 _LARGEST_REQUEST = 2**16  # bytes
 
@@ -274,9 +275,10 @@ def take_snapshot(source: Path, out: Path, committed: bool = False, commands: Se
 
     Raises :class:`ConfigError` if there is no commit.
     """
-    tree = out / PROGRAMS / TREE
-    known, before = tree.is_dir(), digest_tree(tree)
-    shutil.rmtree(tree, ignore_errors=True)
+    kept, tree, old = (out / PROGRAMS / name for name in (TREE, _NEW_TREE, _OLD_TREE))
+    known, before = kept.is_dir(), digest_tree(kept)
+    for left in (tree, old):  # by a call that was killed while it copied
+        shutil.rmtree(left, ignore_errors=True)
     tree.mkdir(0o700 | (source.stat().st_mode & 0o077), parents=True)  # no more open than what it copies
     (out / PROGRAMS / DIGESTS).touch()  # by which it is known for a proof, and not copied into itself
     leave_out = partial(_leave_out, _list_outputs(out), list(commands))
@@ -295,8 +297,12 @@ def take_snapshot(source: Path, out: Path, committed: bool = False, commands: Se
     if committed:
         _take_commit(source, tree)
     after = digest_tree(tree)
+    if known:
+        kept.rename(old)
+    tree.rename(kept)
     lines = [f"{digest.hex()}  {name}" for name, digest in after.items()]
     write_text(out / PROGRAMS / DIGESTS, "\n".join(["# What decides what is measured.", *lines, ""]))
+    shutil.rmtree(old, ignore_errors=True)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     return Snapshot(linked, left_out, special, changed if known else [], source)
 

@@ -7,7 +7,6 @@ from shlex import quote
 
 from speedproof.run.proof.request import BUDGET_MIN, ProofRequest, write_call
 from speedproof.stats.finding import RatioFinding
-from speedproof.util.secrets import scrub_secrets
 
 DEFAULT_OUT = Path("results/proof")
 _SPARE = 1.25  # of the budget: later rounds may take longer
@@ -20,7 +19,7 @@ def write_next_call(request: ProofRequest, findings: Sequence[RatioFinding], out
     if following is None:
         return None
     folder = "" if out == DEFAULT_OUT else f" --out {quote(str(out))}"
-    return scrub_secrets(f"{write_call(following)}{folder}")
+    return f"{write_call(following)}{folder}"
 
 
 def _plan(request: ProofRequest, findings: Sequence[RatioFinding]) -> ProofRequest | None:

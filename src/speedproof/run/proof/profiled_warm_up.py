@@ -1,7 +1,6 @@
 """A variant's warm-up under the profiler: whether its trace shows where time goes, before all rounds have run."""
 
 import os
-import tempfile
 from pathlib import Path
 
 from speedproof.config.model import Config
@@ -17,6 +16,7 @@ from speedproof.run.working_folder import working_folder
 from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import SpeedproofError, TrainingError
 from speedproof.util.scrub import profiled_environment
+from speedproof.util.temporary_folder import removable_folder
 
 
 def try_profiler(config: Config, workload: Workload, name: str, folder: Path) -> None:
@@ -26,21 +26,21 @@ def try_profiler(config: Config, workload: Workload, name: str, folder: Path) ->
     """
     variant, log_file = config.completed_variants[name], folder / f"{name}-profiled.txt"
     environ = {**profiled_environment(os.environ), **passed_variables(variant, os.environ, timed=False)}
-    with tempfile.TemporaryDirectory(prefix="speedproof-trace-") as scratch, working_folder(workload, variant) as place:
-        trace, by_torch = Path(scratch, TRACE_FOLDER), config.profiling.backend == "kineto"
+    with removable_folder() as scratch, working_folder(workload, variant) as place:
+        trace, by_torch = scratch / TRACE_FOLDER, config.profiling.backend == "kineto"
         words = []
         if not by_torch:
-            words = traced_command(Path(scratch), read_capabilities(config.profiling.nsys), config.profiling, 1)
+            words = traced_command(scratch, read_capabilities(config.profiling.nsys), config.profiling, 1)
         with log_file.open("wb") as output:
             command = [*words, *program_command(workload, variant, None, place)]
             task = Task(config, workload, variant, command, config.measurement.seed, traced_by_torch=by_torch)
-            seen = watch_program(task, Path(scratch), place, output.fileno(), environ)
+            seen = watch_program(task, scratch, place, output.fileno(), environ)
         try:
             if not by_torch:
-                convert_input(Path(scratch, REPORT_FILE), trace, config.profiling.nsys)
+                convert_input(scratch / REPORT_FILE, trace, config.profiling.nsys)
             analyze_trace(trace)
         except SpeedproofError as error:
-            why = error.moved(Path(scratch), Path()) if seen.end.completed else seen.end.reason
+            why = error.moved(scratch, Path()) if seen.end.completed else seen.end.reason
             raise TrainingError(
                 f"{variant.title}: its trace is unusable: {why}; leave --profiled out; full output: {log_file}"
             ) from None

@@ -65,10 +65,10 @@ from speedproof.run.proof.workspace import (
 from speedproof.run.read_progress import SOURCES
 from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.metrics import METRICS
-from speedproof.util.errors import ConfigError, ProfilingError, SpeedproofError
+from speedproof.util.errors import ConfigError, ProfilingError, RecordError, SpeedproofError
 from speedproof.util.image_file import identify_image
 from speedproof.util.numbers import format_count, format_duration, format_value
-from speedproof.util.secrets import scrub_secrets
+from speedproof.util.secrets import scrub_command
 from speedproof.util.sources import digest_files
 
 Say = Callable[[str], None]
@@ -138,7 +138,7 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
         progress = Progress(measured.config.measurement, called, expected_s, status, judges)
         evidence = executor.measure(measured, progress)
         check_rounds(evidence.comparison, metric, progress.said)
-        attempt = note_attempt(out, out / RESULTS, [scrub_secrets(command) for command in request.commands])
+        attempt = note_attempt(out, out / RESULTS, [scrub_command(command) for command in request.commands])
         if attempt != _read_attempt(out / RESULTS):
             _leave_asked(describe_asked(request, metric, attempt), out / RESULTS)
             rebuild_report(evidence.asked_again(), out / RESULTS)
@@ -204,10 +204,14 @@ def _offer(names: list[str]) -> str:
 
 def _announce_replacement(request: ProofRequest, out: Path, say: Say) -> None:
     """Print which earlier proof this one replaces once its warm-up has passed, and whether its rounds count."""
-    before = read_verdict(out)
+    try:
+        before = read_verdict(out)
+    except RecordError:
+        say(f"{out / VERDICT_FILE} is damaged; this proof replaces it")
+        before = None
     if before is not None:
         held = [before.candidates[0].against, *(one.command for one in before.candidates)]
-        if set(held) != set(map(scrub_secrets, request.commands)):
+        if set(held) != set(map(scrub_command, request.commands)):
             say(f"{out} holds a proof of other commands; this one replaces it (--out chooses another folder)")
         else:
             _compare_rounds(request, out, say)

@@ -24,7 +24,7 @@ from speedproof.run.proof.loss_names import find_loss_name
 from speedproof.run.proof.request_mistakes import list_mistakes
 from speedproof.run.proof.stop_after import StopAfter, read_stop
 from speedproof.util.errors import ConfigError
-from speedproof.util.secrets import scrub_secrets
+from speedproof.util.secrets import scrub_command
 
 _LONGEST_NAME = 48  # characters
 MOST_ROUNDS = max(LOOKS)
@@ -407,11 +407,15 @@ def describe_key(key: str, name: NameKey) -> str:
 def describe_asked(request: ProofRequest, metric: str, attempt: int) -> Asked:
     """Return what a report is to know of a request whose variants are compared by `metric`, of the so-manieth proof."""
     claim = read_claim(request.claim) if request.claim else None
-    return Asked(command=scrub_secrets(write_call(request)), metric=metric, margin=request.margin, claim=claim, attempt=attempt)
+    return Asked(command=write_call(request), metric=metric, margin=request.margin, claim=claim, attempt=attempt)
 
 
 def write_call(request: ProofRequest) -> str:
-    """Return a request as a shell reads it: its commands, and each option that is not as it would be without."""
+    """Return a request as a shell reads it, without secrets: its commands, and each option that differs from its default."""
+    secret: dict[str, Any] = {"commands": [scrub_command(command) for command in request.commands]}
+    if request.quality_command:
+        secret["quality_command"] = scrub_command(request.quality_command)
+    request = request.model_copy(update=secret)
     words = ["speedproof", "prove", *request.commands]
     for name, value in request.model_dump(mode="json", exclude_defaults=True, exclude={"commands", "job"}).items():
         option = name_option(name)

@@ -92,6 +92,12 @@ class ProfileExecutor:
                         await_end(workflow, self._status.say)
                     raise TrainingError(INTERRUPTED) from None
         look()
+        if workflow.returncode < 0:
+            name = signal.Signals(-workflow.returncode).name
+            raise SpeedproofError(
+                f"the workflow was killed ({name}); run the same command again, which keeps the rounds that have finished; "
+                f"output of the workflow: {log_file}"
+            )
         if workflow.returncode:
             of_steps = "; ".join(read_reasons(reasons))
             # A step names files as it sees them, from the proof's folder.

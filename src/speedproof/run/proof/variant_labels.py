@@ -5,7 +5,7 @@ import string
 from collections.abc import Sequence
 
 from speedproof.run.proof.request import ProofRequest
-from speedproof.util.secrets import scrub_secrets
+from speedproof.util.secrets import scrub_command
 
 _WHOLE, _LONGEST = 24, 44  # characters up to which a command is its own label, and of a label
 _WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
@@ -24,7 +24,7 @@ def call_variants(request: ProofRequest) -> dict[str, str]:
 
 def label_variants(request: ProofRequest) -> dict[str, str]:
     """Return a short label for each variant's command, without secrets, for a legend."""
-    return dict(zip(name_variants(request), label_commands(list(map(scrub_secrets, request.commands))), strict=True))
+    return dict(zip(name_variants(request), label_commands(list(map(scrub_command, request.commands))), strict=True))
 
 
 def title_variants(request: ProofRequest) -> dict[str, str]:

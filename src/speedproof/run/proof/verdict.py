@@ -20,7 +20,7 @@ from speedproof.stats.finding import RatioFinding, Reader, find_whole
 from speedproof.stats.metrics import METRICS, PROCESS, default_metric
 from speedproof.stats.proof_claim import Proof
 from speedproof.util.numbers import format_range, format_ratio, format_value
-from speedproof.util.secrets import scrub_secrets
+from speedproof.util.secrets import scrub_command
 
 # Of several commands the most sobering outcome counts.
 STATUS: dict[Proof, int] = {
@@ -163,7 +163,7 @@ class _Called:
 
     def __init__(self, request: ProofRequest) -> None:
         self.names, self.labels, self.titles = (make(request) for make in (call_variants, label_variants, title_variants))
-        self.commands = dict(zip(self.titles, map(scrub_secrets, request.commands), strict=True))
+        self.commands = dict(zip(self.titles, map(scrub_command, request.commands), strict=True))
 
 
 def _measure_variant(comparison: Comparison, called: _Called, name: str, metric: str) -> MeasuredVariant:

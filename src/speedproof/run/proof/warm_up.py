@@ -1,9 +1,7 @@
 """The discarded first run of each variant: whether it works, how long it takes, and which source has its epochs."""
 
-import math
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +19,6 @@ from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
 from speedproof.marks import MARKS_FILE
 from speedproof.results.observations import MOST_CHANGED, Arrivals, RunWithout, WarmUpObserved
-from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS
 from speedproof.run.arrivals import judge_arrivals
 from speedproof.run.caches import compile_cache, is_private, keep_caches
 from speedproof.run.command_words import program_command
@@ -40,6 +37,7 @@ from speedproof.run.proof.left_files import (
     list_briefly,
     read_access,
 )
+from speedproof.run.proof.parent_folders import describe_beside, explain_missing, list_beside
 from speedproof.run.proof.plausible_times import check_observed_growth, check_total
 from speedproof.run.proof.profiled_warm_up import try_profiler
 from speedproof.run.proof.recognition import choose_reading, needs_recognizing
@@ -57,6 +55,7 @@ from speedproof.run.working_folder import list_fixed, working_folder
 from speedproof.util.child_processes import StoppedError
 from speedproof.util.errors import RecordError, TrainingError
 from speedproof.util.numbers import format_value
+from speedproof.util.temporary_folder import removable_folder
 
 # In a proof's folder: what is asked, for a warm-up by the workflow, and what that found.
 REQUEST_FILE, WARMED_UP = "request.json", Path("results/warm-up.json")
@@ -198,7 +197,7 @@ def _take(tried: _Tried, marks: Marks, epochs: int | None) -> _Tried:
     """Return what was found of a warm-up if `marks` are read of it, and as if it had ended with its first `epochs`."""
     seen, marks = cut_to_limit(tried.seen, marks, epochs)
     fresh = _observe(tried.observed.changed, seen, marks, tried.observed.kept_caches)
-    quality = _read_last_quality(marks) if marks.qualities else tried.quality
+    quality = marks.last_quality if marks.qualities else tried.quality
     return replace(tried, seen=seen, marks=marks, arrivals=judge_arrivals(marks), observed=fresh, quality=quality)
 
 
@@ -225,9 +224,9 @@ def _name_kept(observed: WarmUpObserved) -> WarmUpObserved:
 
 def _walk_first(config: Config, workload: Workload) -> list[str]:
     """Get to know the folders that runs may change; return those that are too large to be watched whole."""
-    packages = {tuple(variant.package_folders) for variant in config.completed_variants.values()}
+    folders = {tuple(variant.watched_folders) for variant in config.completed_variants.values()}
     now_ns = time.time_ns()
-    walks = [find_changes(one, now_ns, list_own_places(workload), FIRST_WALK_S) for one in packages]
+    walks = [find_changes(one, now_ns, list_own_places(workload), FIRST_WALK_S) for one in folders]
     return sorted({name for walk in walks for name in walk.unwatched})
 
 
@@ -236,20 +235,21 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
     setting.folder.mkdir(parents=True, exist_ok=True)
     log_file, variant = setting.folder / f"{name}.txt", setting.config.completed_variants[name]
     begun_s = time.monotonic()
-    with tempfile.TemporaryDirectory() as run, working_folder(workload, variant) as place:
+    with removable_folder() as run, working_folder(workload, variant) as place:
         copy_s = time.monotonic() - begun_s
         linked = LinkedFiles(variant, place if variant.place is None else Path(variant.place), workload)
         with noting_reads(map(Path, _list_changed_before(before))) as read:
-            seen, judge = _run_once(setting, variant, log_file, Path(run), place)
+            seen, judge = _run_once(setting, variant, log_file, run, place)
         files = _note_files(seen, linked, before, read)
         cached = keep_caches(variant, place)
+        beside = describe_beside(list_beside(place, variant))
         _check_end(setting, variant, seen, log_file)
         try:
             marked, seen, marks = _read_first(seen, request)
             if judge is not None:
                 quality: float | None = measure_quality(judge).quality
             else:
-                quality = _read_last_quality(marks)
+                quality = marks.last_quality
         except StoppedError:
             raise KeyboardInterrupt from None
         except RecordError as error:
@@ -259,7 +259,11 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
             f"{variant.title}: reports no quality, but --margin needs one; report it with speedproof.marks, print it "
             "(--quality), or measure it (--quality-command)"
         )
-    notes = [*([describe_left(seen.life.left)] if seen.life.left else []), *describe_cut(seen.cut)]
+    notes = [
+        *([describe_left(seen.life.left)] if seen.life.left else []),
+        *describe_cut(seen.cut),
+        *beside,
+    ]
     observed = _observe(files.changed, seen, marks, cached)
     return _Tried(seen, marked, copy_s, marks, judge_arrivals(marks), notes, observed, files, quality)
 
@@ -279,7 +283,8 @@ def _check_end(setting: _Setting, variant: Variant, seen: Watched, log_file: Pat
     last = last_words(log_file)
     asks = "; it waits for typed input, and there is none: pass the input as arguments or in a file"
     why = f"{end.reason}{f' ({last})' if last else ''}{asks if last.startswith('EOFError') else ''}"
-    why += f"; full output: {log_file}{name_hidden(log_file, setting.request)}"
+    missing = explain_missing(setting.workload, variant, log_file)
+    why += f"; full output: {log_file}{name_hidden(log_file, setting.request)}{missing}"
     raise TrainingError(f"{variant.title}: {why}")
 
 
@@ -319,12 +324,6 @@ def _note_files(seen: Watched, linked: LinkedFiles, before: Sequence[WarmUpFiles
         {name: at_ns for name in outside if name.startswith("/") and (at_ns := read_access(name)) is not None},
         {str(path) for path in read},
     )
-
-
-def _read_last_quality(marks: Marks) -> float | None:
-    """Return the last quality that a program reports, as a rule of its whole training; None if it reports none."""
-    finite = [value for _, value, _ in marks.qualities if math.isfinite(value)]
-    return finite[-1] if finite else None
 
 
 def _run_once(
@@ -411,10 +410,10 @@ def _run_isolated(
     setting: _Setting, variant: Variant, reading: Reading, log_file: Path, hidden: HiddenFiles
 ) -> tuple[float, float | None] | None:
     """Return how long a variant and its average epoch take without what is hidden; None if it does not run so."""
-    with tempfile.TemporaryDirectory() as run, working_folder(setting.workload, variant) as place:
+    with removable_folder() as run, working_folder(setting.workload, variant) as place:
         launched_ns = time.time_ns()
-        seen, _ = _run_once(setting, variant, log_file, Path(run), place, list(hidden.paths.values()))
-        note_others(variant.package_folders, launched_ns, [*list_own_places(setting.workload), Path(run), place])
+        seen, _ = _run_once(setting, variant, log_file, run, place, list(hidden.paths.values()))
+        note_others(variant.watched_folders, launched_ns, [*list_own_places(setting.workload), run, place])
         if seen.end.outcome == "stopped":
             raise KeyboardInterrupt
         if not seen.end.completed:
@@ -425,19 +424,13 @@ def _run_isolated(
             raise KeyboardInterrupt from None
         except RecordError:
             return None
-    steady_s = _list_steady_s(marks)
+    steady_s = marks.steady_s
     return seen.process_s, fmean(steady_s) if steady_s else None
-
-
-def _list_steady_s(marks: Marks) -> list[float]:
-    """Return what epochs took, without the first, which warms up, if there are enough others."""
-    epochs_s = [epoch.train_s for epoch in marks.epochs]
-    return epochs_s[1:] if len(epochs_s) >= WARM_UP_NEEDS_EPOCHS else epochs_s
 
 
 def _observe(changed: Sequence[str], seen: Watched, marks: Marks, cached: int) -> WarmUpObserved:
     epochs_s = [epoch.train_s for epoch in marks.epochs]
-    steady_s = _list_steady_s(marks)
+    steady_s = marks.steady_s
     return WarmUpObserved(
         process_s=seen.process_s,
         epoch_s=fmean(steady_s) if steady_s else None,

@@ -56,6 +56,19 @@ def list_package_folders(command: str) -> list[str]:
     return [name for name in found.get("folders", []) if Path(name).is_dir()]
 
 
+def list_named_folders(command: str) -> list[str]:
+    """Return the folders that a command's arguments name in full; of one that does not exist yet, the one around it."""
+    folders = []
+    for word in shlex.split(command)[1:]:
+        path = Path(os.path.normpath(word.rpartition("=")[2]))
+        if not path.is_absolute() or path.is_file():
+            continue
+        while not path.exists():
+            path = path.parent
+        folders += [str(path)] if path.is_dir() and path != Path("/") else []
+    return list(dict.fromkeys(folders))
+
+
 @cache
 def _ask_interpreter(program: str) -> dict[str, Any]:
     try:
@@ -140,6 +153,7 @@ class ProofBasis:
         return {
             "command": command,
             "package_folders": list_package_folders(command) if image is None else [],
+            "named_folders": list_named_folders(command) if image is None else [],
             "kept_caches": str((self.out / CACHES / name).absolute()) if request.caches == "warm" else None,
             "settings": {
                 **(describe_interpreter(command) if image is None else {"image_id": identify_image(image)}),
