@@ -42,7 +42,7 @@ def test_a_program_that_fails_without_them_is_told_what_helps(folder, path):
 
 def test_what_helps_does(folder):
     (folder / "train.sh").write_text(FAILS)
-    assert "failed: exit status 1" in said(prove())
+    assert "B (sh train.sh 2): exit status 1 (cat: ../data/numbers.txt" in said(prove())
     assert prove("--workdir", "here").exit_code in (0, 1, 2)
     assert json.loads((folder / "out/verdict.json").read_text())["rounds"] == 4
 

@@ -62,7 +62,7 @@ def test_a_file_that_a_proof_names_must_not_change_either(folder):
 
 def test_files_that_are_rewritten_after_the_last_run_are_found_by_what_the_rounds_said(folder, monkeypatch):
     def rewrite(job, *given, measure=executor.measure_experiment, **options):
-        measure(job, *given, **options)
+        measured = measure(job, *given, **options)
         experiment = job.folder / "experiment.json"
         for run in sorted((job.folder / "runs").glob("*-b-timed/run.json")):
             values = json.loads(run.read_text())
@@ -71,6 +71,7 @@ def test_files_that_are_rewritten_after_the_last_run_are_found_by_what_the_round
         whole["digests"] = {name: sha256_of(job.folder / name) for name in whole["digests"]}
         del whole["seal"]
         experiment.write_text(json.dumps({**whole, "seal": digest_of(whole)}))
+        return measured
 
     monkeypatch.setattr(executor, "measure_experiment", rewrite)
     status, said, _ = prove("sh a.sh", "sleep 0.01")

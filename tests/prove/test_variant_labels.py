@@ -75,4 +75,4 @@ def test_given_names_are_used_everywhere(place):
     assert "new way" in report and "B (" not in report
     # Other names are no other experiment.
     again = CliRunner().invoke(app, ["prove", *words, "--out", "out", "--json"])
-    assert "nothing to measure" in again.stderr and json.loads(again.stdout)["variants"][0]["name"] == "A"
+    assert "nothing was run" in again.stderr and json.loads(again.stdout)["variants"][0]["name"] == "A"

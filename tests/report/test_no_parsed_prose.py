@@ -53,6 +53,7 @@ ALLOWED = {
         "the user's pattern of a quality",
         {"re.search", "_WORD.findall", "_UNNAMED.split", "_WORD.search"},
     ),
+    "run/proof/parent_folders.py": ("paths in a program's source", {"re.sub", "_PARENTS.finditer"}),
     "run/proof/request.py": (
         "what users ask for",
         {"shlex.split", "commands[0].endswith", "str(text).partition",
@@ -70,7 +71,7 @@ ALLOWED = {
     "run/proof/warm_up.py": ("paths, and the last line of a user's program", {"name.startswith", "last.startswith"}),
     "run/proof/workspace.py": (
         "commands of users, and what their interpreter prints",
-        {"shlex.split", "Path(program).name.startswith", "done.stdout.splitlines"},
+        {"shlex.split", "Path(program).name.startswith", "done.stdout.splitlines", "word.rpartition"},
     ),
 }  # fmt: skip
 

@@ -138,10 +138,16 @@ def write_json_if_changed(path: Path, value: BaseModel) -> None:
         write_text(path, text)
 
 
+# A list without lists or objects, over several lines: it is written on one. No text of JSON holds a line break as such.
+_PLAIN_LIST = re.compile(r"\[\n\s*([^\[\]{}]*?)\n\s*\]")
+_BREAK = re.compile(r",\n\s*")
+
+
 def _format_json(value: Any) -> str:
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
-    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    return _PLAIN_LIST.sub(lambda found: f"[{_BREAK.sub(', ', found[1])}]", text) + "\n"
 
 
 # Contents of files that were read to be checked, by path; None outside of :func:`reading_once`.
