@@ -58,7 +58,7 @@ def main(page: Path, out: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         first, *others = take_frames(page.resolve(), Path(folder))
     durations = [1200, *[FRAME_MS] * (len(others) - 1), LAST_MS]
-    first.save(out, save_all=True, append_images=others, duration=durations, loop=0, quality=70, method=4)
+    first.save(out, save_all=True, append_images=others, duration=durations, loop=0, quality=25, method=6)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from docs.live import ROOT, SPEEDPROOF, make_page
 from docs.motion import BOX
 from tests.chromium import Chromium, find_chromium
 
-WIDTH, HEIGHT, SCALE = 1040, 900, 1.5  # CSS pixels of the window, and pixels of the picture in each
+WIDTH, HEIGHT, SCALE = 1040, 900, 1.25  # CSS pixels of the window, and pixels of the picture in each
 ASIDE, ABOVE = 28, 10  # CSS pixels around the element
 FIRST_SCREEN = ".first"
 # The proof of docs/your-script.md: the same training in double and in single precision.
@@ -133,7 +133,7 @@ def main(names: list[str]) -> None:
         with tempfile.TemporaryDirectory() as folder, Chromium(find_chromium(), Path(folder, "browser")) as browser:
             picture, out = PICTURES[name], ROOT / "docs" / f"{name}.webp"
             page = make_page(picture.record, Path(folder)) if picture.record else prove_example(Path(folder))
-            take_picture(browser, page, picture).save(out, quality=75, method=6)
+            take_picture(browser, page, picture).save(out, quality=62, method=6)
             print(f"{out}: {out.stat().st_size / 1000:.0f} kB")
 
 
