@@ -80,7 +80,7 @@ def test_two_commands_are_proven_by_what_was_built_in_a_clean_environment(built)
     done = release("try", built, PACKAGES=packages, PYTHON=sys.executable)
     assert done.returncode == 0, done.stderr
     # On a machine that is busy with something else nothing may be shown of even these two.
-    sentences = re.findall(r"^(Claim holds|Inconclusive).*: sleep 0\.1 ", done.stdout, re.MULTILINE)
+    sentences = re.findall(r"^(Claim holds|Inconclusive).*: B \(sleep 0\.1\) ", done.stdout, re.MULTILINE)
     assert len(sentences) == 2, done.stdout
     assert done.stderr.count("round 4 of 4: A / B") == 2 and "by the whole process" in done.stdout
 

@@ -191,7 +191,7 @@ def test_nothing_that_draws_is_loaded_unless_a_figure_is_drawn(tmp_path, program
 def test_a_figure_names_machine_data_date_and_results_in_its_foot(gpu_results):
     machine, data, date, name = read_origin(read_evidence(gpu_results))
     conditions = read_evidence(gpu_results).comparison.conditions
-    assert (machine, name) == (conditions.device_name(), "results results")
+    assert (machine, name) == (conditions.device_name(), "results")
     assert data.startswith(conditions.dataset_name) and re.match(r"\d{4}-\d\d-\d\d", date)
     for figure in ALL:
         svg = (gpu_results / "figures" / f"{figure}.svg").read_text(encoding="utf-8")

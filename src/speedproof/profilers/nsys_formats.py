@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from speedproof.profilers.trace_format import Conversion, Profiler, RunTracer, TraceFormat, read_head
 from speedproof.util.errors import ProfilingError, RecordError
-from speedproof.util.temporary_folder import removable_folder
 
 if TYPE_CHECKING:
     from speedproof.config.profiling import Profiling
@@ -42,6 +41,7 @@ def _exported(report: Path, conversion: Conversion) -> Iterator[Path]:
     """Yield a report's SQLite export; one that is kept is not made again."""
 
     from speedproof.profilers.nsys import export_report, is_export, read_capabilities
+    from speedproof.util.temporary_folder import removable_folder
 
     with removable_folder() as scratch:
         sqlite = (conversion.exports or scratch) / f"{_digest(report)}.sqlite"

@@ -4,8 +4,6 @@ import re
 from pathlib import Path
 
 from speedproof.report.document import Link, Words
-from speedproof.report.figures.figure_data import read_evidence
-from speedproof.report.first_screen import compose_first_screen
 from speedproof.util.text import printable
 
 
@@ -14,6 +12,9 @@ def describe_results(results: Path) -> str:
 
     Raises :class:`RecordError` if it has no comparison, or one that is out of date.
     """
+    from speedproof.report.figures.figure_data import read_evidence  # which a login node that only plans may lack
+    from speedproof.report.first_screen import compose_first_screen
+
     first = compose_first_screen(read_evidence(results))
     outcome = ", ".join(_escape(badge.text) for badge in first.badges)
     facts = [(fact.name, fact.text) for fact in first.facts] + ([("Why", first.why)] if first.why else [])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
+from speedproof.results.asked import Asked
 from speedproof.results.comparison import (
     AblationWhole,
     Comparison,
@@ -97,6 +98,7 @@ class Findings:
     """What a comparison found, read once by whatever shows it; ratios above 1 favour the candidate."""
 
     comparison: Comparison
+    asked: Asked | None = None  # if a proof
 
     @cached_property
     def reader(self) -> Reader:
@@ -138,8 +140,8 @@ class Findings:
 
     @cached_property
     def speedups(self) -> list[RatioFinding]:
-        """Return the headline metrics of each two variants, each as the faster variant's speedup."""
-        return list_speedups(self.comparison)
+        """Return the headline metrics of each two variants, as the faster one's speedup, of a proof the candidate's."""
+        return list_speedups(self.comparison, self.asked)
 
     @cached_property
     def grouped_speedups(self) -> list[list[RatioFinding]]:

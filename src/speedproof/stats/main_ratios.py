@@ -46,10 +46,10 @@ def find_answer(comparison: Comparison, asked: Asked | None = None) -> Answer:
     return Answer(mains, noise, None if mains else alone, list(why))
 
 
-def list_speedups(comparison: Comparison) -> list[RatioFinding]:
-    """Return what was found by the headline metrics of each two variants, as the faster variant's speedup."""
+def list_speedups(comparison: Comparison, asked: Asked | None = None) -> list[RatioFinding]:
+    """Return the headline metrics of each two variants: the faster one's speedup; of a proof the candidate's."""
     reader = Reader(comparison)
-    return [reader.read(ratio, turned=ratio.centre < 1) for ratio in list_headline_ratios(comparison)]
+    return [reader.read(ratio, turned=asked is None and ratio.centre < 1) for ratio in list_headline_ratios(comparison)]
 
 
 def group_speedups(comparison: Comparison) -> list[list[RatioFinding]]:

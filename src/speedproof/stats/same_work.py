@@ -123,14 +123,20 @@ def _compare(pair: RunPair, spreads: bool) -> tuple[list[str], list[str]]:
     flop = [run.run.work.flop_per_epoch if run.run.work else run.run.flop_per_epoch for run in pair]
     samples = [count_samples(run) for run in pair]
     differences = []
-    for (left, right), scale, unit, of in (
-        (flop, 1e12, "TFLOP", "an epoch of"),
-        (samples, 1, "samples", "an epoch of"),
-        ([run.run.parameters for run in pair], 1, "parameters", "in"),
-        (_count_epochs(pair), 1, "epochs", "of"),
-        ([run.run.validate_every for run in pair] if spreads else [None, None], 1, "epochs", "a validation of"),
+    for (left, right), scale, first, second in (
+        (flop, 1e12, "an epoch of {} computes {} TFLOP", "one of {} {}"),
+        (samples, 1, "an epoch of {} has {} samples", "one of {} {}"),
+        ([run.run.parameters for run in pair], 1, "{} has {} parameters", "{} {}"),
+        (_count_epochs(pair), 1, "{} runs {} epochs", "{} {}"),
+        (
+            [run.run.validate_every for run in pair] if spreads else [None, None],
+            1,
+            "{} validates every {} epochs",
+            "{} every {}",
+        ),
     ):
         if left is not None and right is not None and abs(left - right) > _ALIKE * max(left, right):
-            second = str(right) if unit == "epochs" else format_value(right / scale)
-            differences.append(f"{format_value(left / scale, unit)} {of} {one.title}, {second} of {other.title}")
+            shown = [str(value) if "epochs" in first else format_value(value / scale) for value in (left, right)]
+            times = f" ({format_value(right / left, '×')})" if scale > 1 else ""
+            differences.append(f"{first.format(one.title, shown[0])}, {second.format(other.title, shown[1])}{times}")
     return differences, [name for name, values in (("FLOP", flop), ("samples", samples)) if None in values]

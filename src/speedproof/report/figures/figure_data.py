@@ -40,7 +40,7 @@ class Evidence:
     @cached_property
     def findings(self) -> Findings:
         """Return all that was found, which tables and lists put into words."""
-        return Findings(self.comparison)
+        return Findings(self.comparison, self.asked)
 
     @property
     def asked(self) -> Asked | None:
