@@ -19,8 +19,8 @@ unshare --user --map-root-user --mount bash -euc '
     [ ! -d "$kept" ] || { mkdir -p "$inside" && mount --bind "$kept" "$inside"; }
   done
   mount -t tmpfs -o mode=1777 tmpfs /dev/shm
-  mount --bind "$private/var" /var/tmp
-  mount --bind "$private/tmp" /tmp
+  mount --rbind "$private/var" /var/tmp  # with the caches that are mounted in it
+  mount --rbind "$private/tmp" /tmp
   cd "$here"
   exec unshare --user --map-user=1000 --map-group=1000 env -u TMPDIR HOME=/tmp/home "$@"
 ' plain "$private" "$@"
