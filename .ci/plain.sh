@@ -12,15 +12,20 @@ unshare --user --map-root-user --mount true 2>/dev/null || {
 private=$(mktemp -d)
 trap 'rm -rf "$private"' EXIT
 mkdir -p "$private"/{tmp/home,var}
+case $PWD in /tmp/* | /var/tmp/*) # its own folder must stay in sight
+  unshare --user --map-user=1000 --map-group=1000 env HOME="$private/tmp/home" "$@"
+  exit
+  ;;
+esac
 unshare --user --map-root-user --mount bash -euc '
   private=$1 here=$PWD; shift
-  for kept in "$here" "${here%/*}/shared" /var/tmp/speedproof-ci/{triton,mypy}; do
-    case $kept in /tmp/*) inside=$private/tmp${kept#/tmp} ;; /var/tmp/*) inside=$private/var${kept#/var/tmp} ;; *) continue ;; esac
-    [ ! -d "$kept" ] || { mkdir -p "$inside" && mount --bind "$kept" "$inside"; }
+  # Copied: isolated runs cannot cover a folder with mounts in it.
+  for kept in /var/tmp/speedproof-ci/{triton,mypy}; do
+    [ ! -d "$kept" ] || { mkdir -p "$private/var/speedproof-ci" && cp -r "$kept" "$private/var/speedproof-ci/"; }
   done
   mount -t tmpfs -o mode=1777 tmpfs /dev/shm
-  mount --rbind "$private/var" /var/tmp  # with the caches that are mounted in it
-  mount --rbind "$private/tmp" /tmp
+  mount --bind "$private/var" /var/tmp
+  mount --bind "$private/tmp" /tmp
   cd "$here"
   exec unshare --user --map-user=1000 --map-group=1000 env -u TMPDIR HOME=/tmp/home "$@"
 ' plain "$private" "$@"
