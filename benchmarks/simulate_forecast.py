@@ -2,9 +2,9 @@
 
     python benchmarks/simulate_forecast.py              # prints the table of docs/simulations.md
 
-A proof is up to 24 pairs of log ratios around an effect. At each look at which it is open, the first later look is forecast at
-which it would be decided, if the mean stayed as it is and the deviation were the measured one, or its upper limit, which
-:func:`speedproof.stats.measurements.estimate_needed` takes. The forecast is right if the proof is decided by then.
+A proof is up to 24 pairs of log ratios around an effect. At each look that leaves it open, we forecast the first later look
+that would decide it. The forecast keeps the mean and assumes either the measured deviation or its upper limit;
+:func:`speedproof.stats.measurements.estimate_needed` uses the limit. A forecast is right if the proof is decided by then.
 """
 
 import math

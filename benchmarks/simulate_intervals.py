@@ -18,7 +18,7 @@ from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 
 from speedproof.config.model import Config
-from speedproof.report.figures.style import GREY, figure_style, new_figure
+from speedproof.report.figures.style import GREY, figure_style, list_markers, new_figure
 from speedproof.run.plan import plan_experiment
 from speedproof.stats.estimates import LEAST_HOSTS, LEAST_PAIRS, student_quantile
 
@@ -167,7 +167,7 @@ def _draw(here: list[Rates], model: list[Rates], pooled: dict[tuple[float, int],
     with figure_style():
         figure = new_figure(2.9)
         left, right = figure.subplots(1, 2)
-        for machine, marker in zip(MACHINES, "os^DvP", strict=False):
+        for machine, marker in zip(MACHINES, list_markers(len(MACHINES)), strict=True):
             style = {"marker": marker, "markersize": 4, "label": machine.name}
             rows = [row for row in here if row.machine == machine.name]
             left.plot([row.rounds for row in rows], [100 - 100 * row.coverage for row in rows], **style)

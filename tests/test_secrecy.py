@@ -1,5 +1,6 @@
 """Secrets in commands: left out; what only looks alike stays."""
 
+import re
 import shlex
 import time
 
@@ -42,7 +43,7 @@ def test_secrets_of_a_command_are_left_out(text, kept):
     assert scrub_secrets(text) == kept
     assert scrub_secrets(kept) == kept
     assert shlex.split(scrub_command(text)) == scrub_words(shlex.split(text))
-    assert not {"abc", "mine", "def", "two"} & {*scrub_command(text).replace("&", " ").replace("=", " ").split()}
+    assert not re.search(r"\b(abc|mine|def|two)\b", scrub_command(text))
 
 
 @pytest.mark.parametrize(
@@ -98,5 +99,6 @@ HOSTILE = [
 def test_the_longest_variable_that_a_system_takes_is_read_at_once(text):
     """Each of the first took minutes, since every letter was taken for the beginning of a name."""
     begun_s = time.process_time()
-    scrub_secrets(text)
+    scrubbed = scrub_secrets(text)
     assert time.process_time() - begun_s < 5
+    assert text not in HOSTILE[:3] or scrubbed == text  # these hold no secret

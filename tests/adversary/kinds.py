@@ -160,7 +160,11 @@ KINDS = [
             settings=path,
             swaps=False,
             does=f"They are in {words}.",
-            unreachable="other programs change files there, too; the sentence names the file, and --isolate shows the truth",
+            unreachable=(
+                "in /tmp other programs delete files all the time, so none is named; --isolate shows the truth"
+                if (program, where) == ("deletes_settings", "/tmp")
+                else "other programs change files there, too; the sentence names the file, and --isolate shows the truth"
+            ),
         )
         for program in ("deletes_settings", "changes_settings")
         for where, (path, words) in SETTINGS.items()

@@ -193,7 +193,11 @@ def test_a_diagnosis_of_version_1_called_a_hint_a_cure(tmp_path):
 def test_findings_read_as_lines_and_survive_a_file(tmp_path):
     finding = Finding(subject="cores", state="notice", found="2", hint="ask for more")
     diagnosis = Diagnosis(findings=[finding])
-    assert describe_findings(diagnosis)[:2] == ["! cores: 2", "    ask for more"]
+    assert describe_findings(diagnosis) == [
+        "! cores: 2",
+        "    ask for more",
+        "This machine can time programs; it cannot trace a GPU, because it has none.",
+    ]
     assert read_diagnosis(tmp_path) is None
     (tmp_path / "doctor.json").write_text(json.dumps(diagnosis.model_dump(mode="json")))
     assert read_diagnosis(tmp_path) == diagnosis

@@ -68,8 +68,9 @@ def test_a_budget_limits_it_and_a_control_and_profiled_runs_are_part_of_it():
     [
         ([0.7], None),  # of one pair nothing is known
         ([0.70, 0.69], 4),
-        # Mean 0.245, deviation 0.105: ± 6.21 × 0.105 / 2 = 0.33 at four, ± 4.65 × 0.105 / √6 = 0.20 at six.
-        ([0.336, 0.154, 0.336, 0.154], 6),
+        # Mean 0.245, deviation 0.105: ± 6.21 × 0.105 / 2 = 0.33 at four. Its upper limit is 0.105 √(3 / 1.005) = 0.182:
+        # ± 3.88 × 0.182 / √8 = 0.25 at eight, ± 3.47 × 0.182 / √10 = 0.20 at ten. By 0.105 it would be six.
+        ([0.336, 0.154, 0.336, 0.154], 10),
         ([0.5, -0.5, 0.5, -0.5], None),
     ],
 )

@@ -7,6 +7,7 @@ from speedproof.results.folder import read_results
 from speedproof.run.archive.rebuild import rebuild_report
 from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.trace.diff import compare_stages
+from tests.chromium import Chromium, find_chromium
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 
 SHARED = {"gpu_results", "cpu_results"}
@@ -35,6 +36,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if SHARED & set(getattr(item, "fixturenames", [])):
             item.add_marker(pytest.mark.xdist_group("report"))
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Chromium(find_chromium(), tmp_path_factory.mktemp("profile")) as chromium:
+        yield chromium
 
 
 @pytest.fixture(scope="session")

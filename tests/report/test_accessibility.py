@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.chromium import Chromium, find_chromium
 from tests.trace.handmade import two_epochs
 
 AXE = Path(__file__).parent / "axe/axe.min.js"  # its README says whose it is, and where it comes from
@@ -13,12 +12,6 @@ SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 SERIOUS = """axe.run(document, {resultTypes: ['violations']}).then(({violations}) => violations
   .filter(({impact}) => impact === 'serious' || impact === 'critical')
   .flatMap(({id, nodes}) => nodes.map(({html, failureSummary}) => [id, html.slice(0, 200), failureSummary])))"""
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with Chromium(find_chromium(), tmp_path_factory.mktemp("profile")) as chromium:
-        yield chromium
 
 
 def list_findings(browser, page, width, scheme):

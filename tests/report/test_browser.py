@@ -9,16 +9,9 @@ from speedproof import __version__
 from speedproof.report.document import Document, Fact, FirstScreen, VariantName
 from speedproof.report.figures.figure_data import read_evidence
 from speedproof.report.html import compose_html
-from tests.chromium import Chromium, find_chromium
 
 MIDDLE = "(part) => (({left, width}) => left + width / 2)(part.getBoundingClientRect())"
 SIZES = [(420, 900), (1440, 900), (2560, 1300)]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with Chromium(find_chromium(), tmp_path_factory.mktemp("profile")) as chromium:
-        yield chromium
 
 
 @pytest.fixture

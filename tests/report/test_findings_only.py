@@ -1,4 +1,4 @@
-"""Whatever shows results reads findings: no table and no sentence is made of the rows of `comparison.json`."""
+"""Tables and sentences are made of findings, never of the rows of `comparison.json`. Figures may read rows."""
 
 import ast
 from pathlib import Path

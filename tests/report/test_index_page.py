@@ -7,7 +7,6 @@ from urllib.parse import unquote
 import pytest
 
 from speedproof.report.index_page import write_index
-from tests.chromium import Chromium, find_chromium
 from tests.report.pages import Page
 from tests.report.test_accessibility import AXE, SERIOUS
 
@@ -28,12 +27,6 @@ def index(gpu_results, cpu_results, tmp_path_factory):
 def list_rows(browser):
     cells = "[...document.querySelector('tbody').rows].filter((row) => !row.hidden).map((row) => [...row.cells].map("
     return browser.evaluate(f"{cells}(cell) => cell.textContent.replace(/\\s+/g, ' ').trim()))")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with Chromium(find_chromium(), tmp_path_factory.mktemp("profile")) as chromium:
-        yield chromium
 
 
 @pytest.fixture
@@ -90,6 +83,14 @@ def test_it_fits_and_has_no_serious_finding(opened, width, scheme):
     assert page.evaluate("(({scrollWidth, clientWidth}) => scrollWidth - clientWidth)(document.querySelector('.table'))") == 0
     page.evaluate(AXE.read_text(encoding="utf-8") + "\n0")
     assert page.evaluate(SERIOUS) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_an_outcome_has_the_colour_of_its_tone(opened, scheme):
+    page = opened(scheme=scheme)
+    colours = "[...document.querySelectorAll('{}')].map((part) => getComputedStyle(part).color)"
+    said = page.evaluate(colours.format(".said:is(.good, .bad, .open)"))
+    assert said and page.evaluate(colours.format("body"))[0] not in said
 
 
 def test_names_are_shown_and_not_run(gpu_results, tmp_path):

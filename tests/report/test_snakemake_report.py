@@ -3,6 +3,7 @@ from docutils.core import publish_parts
 
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.report.snakemake_report import describe_results
+from speedproof.results.comparison_rows import Objection
 from speedproof.results.folder import read_results
 from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.util.errors import RecordError
@@ -23,6 +24,16 @@ def test_it_starts_with_the_sentence_and_the_outcome(tmp_path):
     sentence = first.sentence if isinstance(first.sentence, str) else "".join(first.sentence)
     place = shown.index(f"<strong>{' '.join(sentence.split())}</strong>")
     assert place < shown.index(f"Outcome: {first.badges[0].text}") < shown.index("Machine")
+
+
+def test_it_says_what_speaks_against_the_ratio(tmp_path):
+    results = make_results(tmp_path / "results", CPU_EXAMPLE)
+    comparison = read_evidence(results).comparison
+    busy = Objection(kind="busy machine", blocks=False, values={"others_cores": 0.8, "cores": 2})
+    ratios = [ratio.model_copy(update={"objections": [busy]}) for ratio in comparison.ratios]
+    write_comparison(comparison.model_copy(update={"ratios": ratios}), results)
+    shown = show(describe_results(results))
+    assert shown.index("Machine") < shown.index("But") < shown.index("Other programs used 0.8 of 2 cores during the runs.")
 
 
 def test_what_a_record_calls_a_variant_is_no_markup(tmp_path):

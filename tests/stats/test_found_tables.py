@@ -4,8 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from speedproof.results.comparison_rows import Objection
 from speedproof.results.folder import read_results
 from speedproof.run.archive.rebuild import compare_results
+from speedproof.stats import measurements
 from speedproof.stats.compare import compare_experiments
 from speedproof.stats.finding import State
 from speedproof.stats.found_tables import Findings
@@ -43,6 +45,16 @@ def test_a_stage_that_learns_less_is_withheld_and_says_why(tmp_path):
     example = Example(**{**ABLATION.__dict__, "dice_per_epoch": dice, "modes": ("timed",)})
     stage = find(tmp_path, example).stages[1]
     assert stage.gain.state == State.WORSE_QUALITY and "lower by more than the margin" in stage.withheld
+
+
+def test_a_stage_whose_ratio_is_contested_shows_nothing_unless_it_is_withheld(tmp_path, monkeypatch):
+    spoilt = Objection(kind="spoilt", variant="cached", blocks=True, names=["a file"])
+    monkeypatch.setattr(measurements, "find_objections", lambda examined: [spoilt])
+    dice = (("baseline", 0.155), ("cached", 0.155), ("fast", 0.15))
+    example = Example(**{**ABLATION.__dict__, "dice_per_epoch": dice, "modes": ("timed",)})
+    _, cached, fast = find(tmp_path, example).stages
+    assert (cached.gain.state, cached.withheld) == (State.CONTESTED, None)
+    assert fast.gain.state == State.WORSE_QUALITY and "lower by more than the margin" in fast.withheld
 
 
 def test_a_ratio_of_the_further_metrics_is_the_first_variants(tmp_path):

@@ -210,7 +210,7 @@ _INTERRUPTED = 130  # typer's exit status on Ctrl-C
 
 
 def _end(error: SpeedproofError) -> NoReturn:
-    """Print an error, also to the log if there is one and for a process that waits, and exit."""
+    """Print and log an error, leave it for a process that waits for the workflow, and exit."""
     leave_reason(error)
     with suppress(OSError):  # its terminal may be gone
         sys.stderr.write(f"speedproof: {error}\n")

@@ -45,8 +45,8 @@ def doctor(
         typer.echo(diagnosis.model_dump_json(indent=1))
     else:
         log.info("%s", "\n".join(describe_findings(diagnosis)))
-    if problems := diagnosis.select("problem"):
-        leave_reason("; ".join(f"{one.subject}: {one.found}; {one.hint}" for one in problems))
+    if problems := diagnosis.describe_problems():
+        leave_reason(problems)
         raise typer.Exit(1)
 
 

@@ -230,7 +230,7 @@ def stream_events(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _skip(text: str, position: int) -> int:
-    """Return where what lies between two events ends."""
+    """Return the position of the next event, or of the end of the list."""
     between = _BETWEEN.match(text, position)
     return between.end() if between else position
 
@@ -258,7 +258,7 @@ def _find_events(path: Path, chunks: Iterator[str]) -> tuple[str, int]:
 
 
 def _read_on(path: Path, chunks: Iterator[str], begun: str) -> str:
-    """Return a text that ends within an event, and as much more: an event of any length is decoded a few times only."""
+    """Append at least as much text again to the beginning of an event, so that a long event is decoded only a few times."""
     if len(begun) > _LONGEST_EVENT:
         raise ProfilingError(f"{path}: an event is broken, or larger than {_LONGEST_EVENT >> 20} MiB; export it again")
     more = next(chunks, "")

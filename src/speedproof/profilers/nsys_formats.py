@@ -39,7 +39,6 @@ def _convert_report(report: Path, folder: Path, conversion: Conversion) -> "Trac
 @contextmanager
 def _exported(report: Path, conversion: Conversion) -> Iterator[Path]:
     """Yield a report's SQLite export; one that is kept is not made again."""
-
     from speedproof.profilers.nsys import export_report, is_export, read_capabilities
     from speedproof.util.temporary_folder import removable_folder
 

@@ -67,8 +67,7 @@ def prove_nsys(program: str) -> Capabilities:
 
 
 def _trace_probe(nsys: Capabilities) -> None:
-    with removable_folder() as scratch:
-        folder = scratch
+    with removable_folder() as folder:
         report, sqlite = folder / "probe.nsys-rep", folder / "probe.sqlite"
         try:
             environ = {**os.environ, **python_environment(os.environ)}

@@ -32,7 +32,7 @@ def _is_chrome(path: Path) -> bool:
 
 
 def _find(_profiling: "Profiling", reason: str, of_programs: bool) -> "Selection":
-    from importlib import metadata  # dozens of modules, which `--help` needs not
+    from importlib import metadata  # loads dozens of modules that `--help` does not need
 
     from speedproof.profilers.selection import Selection
 

@@ -47,7 +47,9 @@ class TorchFinder(importlib.abc.MetaPathFinder):
 
 
 class TorchRecording:
-    """The profiler of this process, from torch's import on, until the end, :data:`MOST_STEPS` steps, or much without a step."""
+    """Profiles this process from torch's import until it ends, has made :data:`MOST_STEPS` steps, or has recorded too much
+    before its first.
+    """
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
@@ -128,7 +130,9 @@ def _count_events(profiler: Any) -> int:
 
 
 def start_recording(torch: Any) -> None:
-    """Record from now on, until the program ends, its optimizers made :data:`MOST_STEPS` steps, or memory is short."""
+    """Record until the program ends, its optimizers have made :data:`MOST_STEPS` steps, or the recording grows too large before
+    the first step.
+    """
     recording = TorchRecording(torch)
     if not recording.begin():
         return

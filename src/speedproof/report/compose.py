@@ -11,7 +11,7 @@ from speedproof.report.findings import (
     describe_noise,
     describe_variants,
 )
-from speedproof.report.first_screen import compose_first_screen, name_days
+from speedproof.report.first_screen import compose_first_screen
 from speedproof.report.headlines import describe_headlines, name_case, tabulate_speedups
 from speedproof.report.ranks_section import compose_gpus, describe_rank_variants
 from speedproof.report.run_again import list_commands
@@ -35,7 +35,7 @@ def compose_document(
     title = f"{capitalize(case)}: {'documented speedups, measured here' if judged else 'measured speedups'}"
     unfolded = {"reach", "why", "timeline", "claims", *(["ablation"] if len(found.stages) <= _LONG_ABLATION else [])}
     sections = make_sections(_list_parts(evidence, pictures or {}, timeline), unfolded)
-    return Document(title, compose_first_screen(evidence), sections, name_days(evidence))
+    return Document(title, compose_first_screen(evidence), sections, evidence.results.days)
 
 
 def _list_parts(

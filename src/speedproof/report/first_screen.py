@@ -132,16 +132,10 @@ def _describe_others(main: RatioFinding) -> list[Fact]:
 def _describe_machine(evidence: Evidence, answer: Answer) -> Fact:
     places = [main.place for main in answer.mains[:1]]
     hosts = "".join(f" ({place.hosts} machines)" for place in places if place.scope == "model")
-    days = f", {days}" if (days := name_days(evidence)) else ""
+    days = f", {days}" if (days := evidence.results.days) else ""
     shared = any(run.had_company for run in evidence.results.runs)
     company = ", shared with another experiment" if shared else ""
     return Fact("Machine", f"{evidence.comparison.conditions.device_name()}{hosts}{days}{company}.", warns=shared)
-
-
-def name_days(evidence: Evidence) -> str:
-    """Return the first and the last day on which a run started."""
-    days = sorted({run.run.started[:10] for run in evidence.results.runs})
-    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
 
 
 def _describe_data(comparison: Comparison) -> Fact:

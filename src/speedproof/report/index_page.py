@@ -1,8 +1,8 @@
 """`index.html`: the main finding of each of several results as a row of one table, with a link to its report."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,7 +18,7 @@ from speedproof.results.files import write_text
 from speedproof.results.folder import read_current_comparison
 from speedproof.stats.finding import RatioFinding
 from speedproof.stats.main_ratios import Answer, find_answer
-from speedproof.util.numbers import NO_NUMBER, format_range, format_ratio, format_value
+from speedproof.util.numbers import NO_NUMBER, format_count, format_range, format_ratio, format_value
 
 INDEX_FILE = "index.html"
 
@@ -50,7 +50,7 @@ def write_index(results: Mapping[Path, str], out: Path) -> Path:
         (_read_row(folder, name, out) for folder, name in results.items()), key=lambda row: row.setup.date, reverse=True
     )
     environment = make_environment(autoescape=True)
-    environment.filters.update(show=show)
+    environment.filters.update(show=show, count=format_count)
     page = out / INDEX_FILE
     write_text(page, environment.get_template("index.html.j2").render(rows=rows))
     return page
@@ -64,11 +64,10 @@ def _read_row(folder: Path, name: str, out: Path) -> IndexRow:
     setup = read_setup(folder, comparison)
     if answer.mains:
         return _describe_main(answer, name, link, setup)
-    row = _describe_alone(answer.alone, name, link, setup)
-    return row if answer.alone else replace(row, title=", ".join(comparison.variants.values()))
+    return _describe_alone(answer.alone, comparison.variants.values(), name, link, setup)
 
 
-def _describe_main(answer: Answer, folder: str, link: str, setup: Setup) -> IndexRow:
+def _describe_main(answer: Answer, name: str, link: str, setup: Setup) -> IndexRow:
     main = answer.mains[0]
     judged = answer.documented
     value, interval = format_ratio(*main.ends, *main.bounds)
@@ -76,7 +75,7 @@ def _describe_main(answer: Answer, folder: str, link: str, setup: Setup) -> Inde
     return IndexRow(
         title=_name_compared(main),
         what=f"{main.metric_title}{name_mode(main)}",
-        folder=folder,
+        folder=name,
         link=link,
         outcome=badge_claimed(main, main.claim.text) if main.claim else describe_state(main),
         documented=_badge_documented(judged.documented[0], name_mode(judged)) if judged else None,
@@ -88,13 +87,13 @@ def _describe_main(answer: Answer, folder: str, link: str, setup: Setup) -> Inde
     )
 
 
-def _describe_alone(claim: ClaimResult | None, folder: str, link: str, setup: Setup) -> IndexRow:
-    """Return the row of a result in which nothing is compared: with a documented number, if it judged one."""
+def _describe_alone(claim: ClaimResult | None, titles: Iterable[str], name: str, link: str, setup: Setup) -> IndexRow:
+    """Return the row of a result in which nothing is compared: by a documented number that it judged, or its variants."""
     measured = claim.measured if claim else None
     return IndexRow(
-        title=claim.text if claim else "",
+        title=claim.text if claim else ", ".join(titles),
         what="",
-        folder=folder,
+        folder=name,
         link=link,
         outcome=Badge("nothing to compare", "open"),
         documented=_badge_documented(claim) if claim else None,

@@ -30,8 +30,6 @@ def _load_macros(template: str) -> Any:
         count=format_count,
         range=format_range,
         duration=format_duration,
-        two_digits="{:.2g}".format,
-        three_digits="{:.3g}".format,
         mib=lambda number: format_value(number / MIB, "MiB"),
     )
     return environment.get_template(template).module

@@ -53,13 +53,12 @@ class _Case(NamedTuple):
 
 def read_setup(results: Path, comparison: Comparison) -> Setup:
     """Return when, where, on what data and of which workload results were measured."""
-    runs, conditions = read_results(results).runs, comparison.conditions
-    dates = sorted({run.run.started[:10] for run in runs})
+    read, conditions = read_results(results), comparison.conditions
     return Setup(
-        dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
-        conditions.device_name() + (f", {SHARED_MACHINE}" if any(run.had_company for run in runs) else ""),
+        read.days,
+        conditions.device_name() + (f", {SHARED_MACHINE}" if any(run.had_company for run in read.runs) else ""),
         "synthetic" if conditions.synthetic_data else conditions.dataset_name or NO_NUMBER,
-        name_case(runs[0].run.case),
+        name_case(read.runs[0].run.case),
     )
 
 

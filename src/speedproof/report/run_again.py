@@ -26,8 +26,8 @@ def list_commands(evidence: Evidence) -> Sequence[ShellCommand]:
     )
     commit = f" The code was at commit {conditions.git_commit}." if conditions.git_commit else ""
     note = (
-        f"Run it in a clone of the repository. It writes to {_AGAIN}. The data are those of `data` in config.yaml; here they "
-        f"were {conditions.dataset_name}.{commit}"
+        f"Run it in a clone of the repository. It writes to {_AGAIN}. It reads the data that config.yaml names under “data”; "
+        f"this measurement used {conditions.dataset_name}.{commit}"
     )
     return [ShellCommand(text, note)]
 

@@ -8,7 +8,7 @@ from speedproof.util.text import printable
 
 
 def describe_results(results: Path) -> str:
-    """Return the outcome, the sentence and the facts of a results folder.
+    """Return the outcome, the sentence, the facts and the caveats of a results folder.
 
     Raises :class:`RecordError` if it has no comparison, or one that is out of date.
     """
@@ -17,7 +17,7 @@ def describe_results(results: Path) -> str:
 
     first = compose_first_screen(read_evidence(results))
     outcome = ", ".join(_escape(badge.text) for badge in first.badges)
-    facts = [(fact.name, fact.text) for fact in first.facts] + ([("Why", first.why)] if first.why else [])
+    facts = [(fact.name, fact.text) for fact in (*first.facts, *first.caveats)] + ([("Why", first.why)] if first.why else [])
     fields = [f":{_escape(name)}: {_escape(text)}" for name, text in facts]
     said = f"**{_escape(first.sentence)}** {_escape(first.note)}".rstrip()
     return "\n".join([said, "", f"Outcome: {outcome}.", "", *fields])

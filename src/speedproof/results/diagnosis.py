@@ -33,7 +33,7 @@ class Finding(BaseModel):
     subject: str
     state: FindingState
     found: str
-    hint: str | None = None  # one line; None where nothing is to be done
+    hint: str | None = None  # one line; None if nothing is to be done
 
     @model_validator(mode="after")
     def _whatever_is_not_good_has_a_hint(self) -> "Finding":
@@ -49,10 +49,14 @@ class Diagnosis(BaseModel):
 
     schema_version: Literal[2] = 2
     findings: list[Finding]
-    seal: str | None = None  # see records.files.write_sealed
+    seal: str | None = None  # see results.files.write_sealed
 
     def select(self, state: FindingState) -> list[Finding]:
         return [finding for finding in self.findings if finding.state == state]
+
+    def describe_problems(self) -> str:
+        """Return all problems with their hints, in one line; empty if there are none."""
+        return "; ".join(f"{one.subject}: {one.found}; {one.hint}" for one in self.select("problem"))
 
 
 def read_diagnosis(results: Path) -> Diagnosis | None:

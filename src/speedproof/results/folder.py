@@ -166,6 +166,12 @@ class Results:
             raise RecordError(f"{path}: does not plan {min(unplanned)}, though its experiment skipped it; {cure_of(path)}")
         return {planned[name].variant for name in experiment.left_out}
 
+    @property
+    def days(self) -> str:
+        """Return the first and the last day on which a run started, as one if they are the same; nothing without runs."""
+        days = sorted(run.run.started[:10] for run in self.runs)
+        return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+
     def select(self, variant: str, mode: Mode) -> list[MeasuredRun]:
         """Return the completed runs of a variant in a mode; what a run that broke off measured is never a number."""
         return [run for run in self._completed.get(variant, []) if run.run.mode == mode and not run.control]

@@ -157,7 +157,7 @@ def private_folders(workload: Workload, variant: Variant) -> Iterator[Path]:
     """
     place = private_place(workload)
     with _holding_own(place):
-        for name in (_WORK, _TEMPORARY, _CACHES, _OVERLAYS):
+        for name in list_own_names():
             (place / name).mkdir(0o700)
         if variant.caches == "warm" and variant.kept_caches and Path(variant.kept_caches).is_dir():
             _copy_all(Path(variant.kept_caches), place / _CACHES)

@@ -5,10 +5,12 @@ to it. It is one, too, if a process works in it or names it after a run, whose o
 """
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+
+from speedproof.util.child_processes import list_ancestors
 
 _TEMPORARY = ("/dev/shm", "/var/tmp", "/tmp")
 
@@ -26,7 +28,7 @@ class OthersFiles:
 
     def note_processes(self, own_folders: Collection[str]) -> None:
         """Note what processes name, and where they work if none of `own_folders` lies there; our own do not count."""
-        ours = set(_list_ancestors())
+        ours = {os.getpid(), *list_ancestors()}  # their words name our programs and folders
         for process in Path("/proc").glob("[0-9]*"):
             if int(process.name) in ours or _find_parent(int(process.name)) == os.getpid():
                 continue
@@ -41,14 +43,6 @@ class OthersFiles:
         """Return whether a file, a folder or what is in it is another program's."""
         inside = (f"{name}/".startswith(f"{folder}/") for folder in self._folders)
         return any(inside) or any(f"{path}/".startswith(f"{name}/") for path in (*self._paths, *self._folders))
-
-
-def _list_ancestors() -> Iterator[int]:
-    """Return the number of this process and of those that it descends from: their words name our programs and folders."""
-    process: int | None = os.getpid()
-    while process:
-        yield process
-        process = _find_parent(process)
 
 
 def _find_parent(process: int) -> int | None:

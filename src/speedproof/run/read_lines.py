@@ -21,8 +21,8 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
 
     With `epoch_s` an epoch takes the seconds on its line, and ends when the line arrives. With `epoch` it lasts from one
     matching line to the next, so the first match begins the first epoch; of a progress bar that is drawn again and again, the
-    last draw ends the last epoch. If the program prints a quality before the first
-    epoch ends, a quality belongs to the epoch that ends with or after it, else to the last one that ended.
+    last draw ends the last epoch. If the program prints a quality before the first epoch ends, a quality belongs to the epoch
+    that ends with or after it, else to the last one that ended.
 
     Raises:
         RecordError: a pattern matches no line or something other than a number, or lines arrived together and so give no times.

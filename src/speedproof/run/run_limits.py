@@ -13,7 +13,7 @@ from speedproof.util.guardian import find_descendants
 
 _LOOK_S = 0.05
 # A program may save a checkpoint when it is interrupted; one that ignores both signals is killed.
-SIGNALS = ((signal.SIGINT, 10.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, None))
+SIGNALS = ((signal.SIGINT, 10.0), (signal.SIGTERM, 5.0))  # and the seconds that each is given
 
 
 @dataclass
@@ -52,7 +52,7 @@ class RunLimits:
 
 def end_tree(guardian: subprocess.Popen[bytes]) -> int:
     """End all processes below a guardian, by an interrupt first and by force last; return its exit status."""
-    for number, grace_s in SIGNALS[:-1]:
+    for number, grace_s in SIGNALS:
         _signal_tree(guardian.pid, number)
         with suppress(subprocess.TimeoutExpired):
             return guardian.wait(grace_s)

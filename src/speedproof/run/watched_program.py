@@ -64,7 +64,7 @@ class Task:
 
 @dataclass(frozen=True)
 class RunEnd:
-    """How a run ended: in one line why, the stop signal that ended it, if one did, and the status, if that is all there is."""
+    """How a run ended: why, in one line; the stop signal, if one ended it; the exit status, if only that explains a failure."""
 
     outcome: RunOutcome = "completed"
     reason: str = ""

@@ -283,6 +283,8 @@ def judge_row(row: FoundRow | Stage | AblationWhole, turned: bool = False) -> St
         return State.CONTESTED
     if isinstance(row, Ratio | Stage | AblationWhole) and row.withheld:
         return State.WORSE_QUALITY
+    if isinstance(row, Stage) and row.outcome in ("faster", "slower") and not row.claimed:
+        return State.CONTESTED  # a stage has no objections of its own, only whether its ratio counts
     if isinstance(row, Ratio | ContainerCost | Stage | AblationWhole):
         found = State(row.outcome)
         return _TURNED.get(found, found) if turned else found

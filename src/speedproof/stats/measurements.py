@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from statistics import fmean, stdev
+from statistics import fmean
 
 from speedproof.results.comparison import Incomparable, Measured, NoiseFloor, Overhead, PrintedDigits, QualityCheck, Ratio
 from speedproof.results.comparison_rows import Needed, Objection, Origin, Outcome
@@ -36,7 +36,7 @@ from speedproof.stats.metrics import METRICS, RATE, TRAINING_EPOCH, measure_run,
 from speedproof.stats.non_inferiority import check_quality
 from speedproof.stats.ratio_checks import Examined, find_objections
 from speedproof.stats.same_work import check_work
-from speedproof.stats.sequential import CRITICAL, SINGLE, Design, Noise, extend_interval, find_latest_look
+from speedproof.stats.sequential import SINGLE, Design, find_latest_look, forecast_look
 
 RunReading = Callable[[MeasuredRun], float | None]  # a value of a run that is not a metric
 
@@ -316,10 +316,7 @@ def estimate_needed(found: PairedMetric, decides: Callable[[Interval], bool]) ->
 
     together = found.design.comparisons
     if found.design.repeated:
-        looks = [look for look in CRITICAL if look > len(logs)]
-        # By the measured deviation itself, every third forecast is too low: benchmarks/simulate_forecast.py.
-        centre, deviation = fmean(logs), Noise(stdev(logs), len(logs) - 1).limit
-        count = next((look for look in looks if decides_logs(extend_interval(centre, deviation, look, together))), None)
+        count = forecast_look(logs, decides_logs, together)
     else:
         least, step = (LEAST_PAIRS, 2) if here else (LEAST_HOSTS, 1)  # of an odd number one would be dropped
         count = count_needed(logs, decides_logs, least, step, together)

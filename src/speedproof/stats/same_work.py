@@ -79,6 +79,7 @@ def _has_more_gpus(own: float, other: float) -> bool:
 
 
 _ALIKE = 0.01  # of the larger: what is counted differs by less where the work is the same
+_TERA = 1e12
 
 
 def check_work(pairs: Sequence[RunPair], spreads: bool = False) -> WorkCheck:
@@ -123,20 +124,21 @@ def _compare(pair: RunPair, spreads: bool) -> tuple[list[str], list[str]]:
     flop = [run.run.work.flop_per_epoch if run.run.work else run.run.flop_per_epoch for run in pair]
     samples = [count_samples(run) for run in pair]
     differences = []
+    scale: float | None  # by which a number is divided; None of a count, which is shown whole
     for (left, right), scale, first, second in (
-        (flop, 1e12, "an epoch of {} computes {} TFLOP", "one of {} {}"),
+        (flop, _TERA, "an epoch of {} computes {} TFLOP", "one of {} {}"),
         (samples, 1, "an epoch of {} has {} samples", "one of {} {}"),
         ([run.run.parameters for run in pair], 1, "{} has {} parameters", "{} {}"),
-        (_count_epochs(pair), 1, "{} runs {} epochs", "{} {}"),
+        (_count_epochs(pair), None, "{} runs {} epochs", "{} {}"),
         (
             [run.run.validate_every for run in pair] if spreads else [None, None],
-            1,
+            None,
             "{} validates every {} epochs",
             "{} every {}",
         ),
     ):
         if left is not None and right is not None and abs(left - right) > _ALIKE * max(left, right):
-            shown = [str(value) if "epochs" in first else format_value(value / scale) for value in (left, right)]
-            times = f" ({format_value(right / left, '×')})" if scale > 1 else ""
+            shown = [str(value) if scale is None else format_value(value / scale) for value in (left, right)]
+            times = f" ({format_value(right / left, '×')})" if scale == _TERA else ""
             differences.append(f"{first.format(one.title, shown[0])}, {second.format(other.title, shown[1])}{times}")
     return differences, [name for name, values in (("FLOP", flop), ("samples", samples)) if None in values]

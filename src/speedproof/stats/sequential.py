@@ -1,7 +1,7 @@
 """When to stop: intervals that stay valid whenever one looks at them, at looks and with an error that were fixed beforehand."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import fmean, stdev
@@ -102,6 +102,17 @@ def extend_interval(mean: float, deviation: float, look: int, comparisons: int =
     return Interval(mean - half_width, mean + half_width)
 
 
+def forecast_look(values: Sequence[float], decides: Callable[[Interval], bool], comparisons: int = 1) -> int | None:
+    """Return the first look after these differences that would decide, if their mean stays; None if none would.
+
+    Their deviation is taken at its upper limit: by the measured one every third forecast is too low
+    (benchmarks/simulate_forecast.py).
+    """
+    mean, deviation = fmean(values), Noise(stdev(values), len(values) - 1).limit
+    looks = (look for look in CRITICAL if look > len(values))
+    return next((look for look in looks if decides(extend_interval(mean, deviation, look, comparisons))), None)
+
+
 # Rounds end if the last look decides less often than this, by what is known so far. Of proofs that would have decided rightly,
 # 0.6 % at most were given up, over all noises and effects of benchmarks/simulate_futility.py.
 LEAST_CHANCE = 0.07
@@ -127,12 +138,10 @@ class Question:
         return None if interval is None else self._place(interval)
 
     def find_deciding_look(self) -> int | None:
-        """Return the look that decides if the values to come vary as these; the latest one if that does; None if none would."""
-        mean, deviation = fmean(self.values), stdev(self.values)
-        looks = (look for look in CRITICAL if look >= (find_latest_look(len(self.values)) or 0))
-        return next(
-            (look for look in looks if self._place(extend_interval(mean, deviation, look, self.comparisons)) is not None), None
-        )
+        """Return the latest look if it decided, else the one that is forecast to; None if none is."""
+        if self.answer is not None:
+            return find_latest_look(len(self.values))
+        return forecast_look(self.values, lambda interval: self._place(interval) is not None, self.comparisons)
 
     def chance_at(self, look: int) -> float:
         """Return how likely the interval of a later look lies in a region, by the values so far.

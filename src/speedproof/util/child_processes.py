@@ -210,7 +210,7 @@ def ending_with_workflow(environ: Mapping[str, str] = os.environ) -> Iterator[No
 
 def _open_ancestor(number: str) -> int | None:
     """Return a file descriptor that becomes readable when an ancestor ends; None if the process is not an ancestor."""
-    if not (number.isdigit() and int(number) in _list_ancestors()):
+    if not (number.isdigit() and int(number) in list_ancestors()):
         return None
     try:
         return os.pidfd_open(int(number))
@@ -218,7 +218,8 @@ def _open_ancestor(number: str) -> int | None:
         return None
 
 
-def _list_ancestors() -> list[int]:
+def list_ancestors() -> list[int]:
+    """Return the processes that this one descends from, its parent first."""
     found, number = [], os.getppid()
     while number > 0:
         found.append(number)

@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,11 +9,11 @@ from pathlib import Path
 REASONS_VARIABLE = "SPEEDPROOF_REASONS"
 
 
-def leave_reason(reason: object, environ: Mapping[str, str] = os.environ) -> None:
-    """Write why this process fails, if somebody waits for it."""
-    if not environ.get(REASONS_VARIABLE):
+def leave_reason(reason: object) -> None:
+    """Write why this process fails, if another process waits for its workflow."""
+    if not (named := os.environ.get(REASONS_VARIABLE)):
         return
-    folder = Path(environ[REASONS_VARIABLE])
+    folder = Path(named)
     with suppress(OSError):  # the reason is printed, too
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{time.time_ns()}-{os.getpid()}.txt").write_text(str(reason), encoding="utf-8")

@@ -12,7 +12,7 @@ SECRET = "<secret>"
 # Parts of a secret's name: anywhere in it, or at its end. The last have other meanings, too, and count only in an option
 # (`--key`), a variable (`GITHUB_PAT`) or an address (`?sig=`).
 _ANYWHERE = r"secret|passw(?:or)?d|passphrase|credential|private[_-]?key|access[_-]?key|authorization|api[_-]?key|jwt|cookie"
-_AT_END = r"token|apikey|bearer"
+_AT_END = r"token|bearer"
 _AMBIGUOUS = r"key|auth|pass|pwd|pat|sig|signature|pw"
 _STEM = rf"{_ANYWHERE}|token|{_AMBIGUOUS}"
 _NAME = re.compile(rf"(?<![\w.-])(?=[\w.-]*(?:{_STEM}))(?P<dashes>-{{0,2}})(?P<name>\w[\w.-]*)", re.IGNORECASE)
@@ -20,7 +20,7 @@ _NAMES_SECRET = re.compile(rf"(?:{_ANYWHERE})|(?:^|[_.-]|(?<=[a-z])(?=T))(?:{_AT
 _MAY_NAME_SECRET = re.compile(rf"(?:^|[_.-])(?:{_AMBIGUOUS})$", re.IGNORECASE)
 # Tokens of texts, keys of tables, and folders only read alike.
 _HARMLESS = re.compile(
-    r"(?:^|[_.-])(?:eos|bos|pad|unk|mask|sep|cls|stop|image|special|next|per|start|end|max|num|sort|group|metric|cookiecutter)"
+    r"(?:^|[_.-])(?:eos|bos|pad|unk|mask|sep|cls|stop|image|special|next|per|start|end|max|num|sort|group|metric)"
     r"[_.-](?:token|key)$|^(?:PWD|OLDPWD)$|cookiecutter",
 )
 _ASSIGNED = re.compile(r"\\?[\"']?\s{0,4}[=:]\s{0,4}")

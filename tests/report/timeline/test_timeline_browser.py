@@ -6,7 +6,6 @@ from PIL import Image
 
 from speedproof.report.timeline.collect import read_timeline
 from speedproof.report.timeline.fragment import TracedVariant, render_timeline
-from tests.chromium import Chromium, find_chromium
 from tests.trace.handmade import many_pieces, two_epochs
 
 HOSTILE = "</script><img src=x onerror=alert(1)> \u202e **bold** \x1b[31m " + "A" * 10_000
@@ -26,12 +25,6 @@ HELPERS = """
     return pen.getImageData(0, 0, width, height - 38).data.reduce((sum, value) => (sum * 31 + value) % 4294967296, 0);
   };
 """
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with Chromium(find_chromium(), tmp_path_factory.mktemp("profile")) as chromium:
-        yield chromium
 
 
 @pytest.fixture

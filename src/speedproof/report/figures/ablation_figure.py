@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 from speedproof.report.figures import style
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.results.comparison import Stage
+from speedproof.stats.finding import State, judge_row
 from speedproof.util.numbers import format_range, format_ratio
 
 _BAR_HEIGHT = 0.6
@@ -25,6 +26,14 @@ _COLOURS = {
     _INCONCLUSIVE: style.GREY,
     _EQUIVALENT: style.EQUIVALENT,
     _WITHHELD: style.WITHHELD,
+}
+_LABELS = {
+    State.FASTER: "faster",
+    State.SLOWER: "slower",
+    State.EQUIVALENT: _EQUIVALENT,
+    State.TOO_FEW: _FEW,
+    State.ONE_PAIR: _FEW,
+    State.WORSE_QUALITY: _WITHHELD,
 }
 
 
@@ -45,7 +54,7 @@ class _Step:
     @property
     def outcome(self) -> str:
         """Return what all experiments find; inconclusive if they differ."""
-        found = {_judge(stage) for stage in self.stages if stage.centre is not None}
+        found = {_LABELS.get(judge_row(stage), _INCONCLUSIVE) for stage in self.stages if stage.centre is not None}
         return found.pop() if len(found) == 1 else _INCONCLUSIVE
 
     @property
@@ -129,15 +138,3 @@ def _list_keys(steps: list[_Step]) -> list[Patch]:
             if colour in undecided
         ]
     return keys
-
-
-def _judge(stage: Stage) -> str:
-    if stage.withheld:
-        return _WITHHELD
-    if stage.outcome == "no verdict":
-        return _FEW
-    if stage.outcome == "equivalent":
-        return _EQUIVALENT
-    if not stage.claimed or stage.centre is None:
-        return _INCONCLUSIVE
-    return "faster" if stage.centre > 1 else "slower"

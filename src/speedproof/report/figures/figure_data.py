@@ -134,11 +134,10 @@ def read_origin(evidence: Evidence) -> list[str]:
     results, conditions = evidence.results, evidence.comparison.conditions
     devices = dict.fromkeys(run.run.conditions.device_name() for run in results.runs)
     synthetic = " (synthetic)" if conditions.synthetic_data else ""
-    dates = sorted({run.run.started[:10] for run in results.runs})
     return [
         ", ".join(devices),
         *([f"{conditions.dataset_name}{synthetic}"] if conditions.dataset_name else []),
-        dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
+        results.days,
         results.folder.resolve().name,
     ]
 

@@ -99,8 +99,8 @@ def _ask_doctor(config: Config, results: Path) -> None:
     profiling = config.profiling if measurement.profiled + measurement.documented else None
     diagnosis = diagnose(profiling, measurement.device, config.resources.scratch)
     write_sealed(results / "doctor.json", diagnosis)
-    if problems := diagnosis.select("problem"):
-        raise ConfigError("; ".join("; ".join(filter(None, (f"{one.subject}: {one.found}", one.hint))) for one in problems))
+    if problems := diagnosis.describe_problems():
+        raise ConfigError(problems)
 
 
 @contextmanager

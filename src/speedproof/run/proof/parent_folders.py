@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from speedproof.config.model import Variant
@@ -55,6 +56,6 @@ def _list_parents(text: str) -> list[str]:
 def _read_texts(tree: Path | None, log_file: Path) -> Iterator[str]:
     yield read_end(log_file)
     paths = (Path(folder, name) for folder, _, names in os.walk(tree or "") for name in names)
-    for _, path in zip(range(_MOST_FILES), paths, strict=False):
+    for path in islice(paths, _MOST_FILES):
         if path.suffix in _TEXTS and path.is_file() and path.stat().st_size <= _LARGEST:
             yield path.read_text(encoding="utf-8", errors="replace")

@@ -20,9 +20,9 @@ from speedproof.util.temporary_folder import removable_folder
 
 
 def try_profiler(config: Config, workload: Workload, name: str, folder: Path) -> None:
-    """Run a variant once under the profiler, and check that the trace tells where its time goes: not after all rounds have run.
+    """Run a variant once under the profiler, before the rounds, and check that its trace shows where the time goes.
 
-    Raises :class:`TrainingError` where it does not.
+    Raises :class:`TrainingError` if it does not.
     """
     variant, log_file = config.completed_variants[name], folder / f"{name}-profiled.txt"
     environ = {**profiled_environment(os.environ), **passed_variables(variant, os.environ, timed=False)}

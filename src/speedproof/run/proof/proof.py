@@ -92,8 +92,7 @@ _START = {
 def prove_request(request: ProofRequest, out: Path, source: Path, status: Status) -> Verdict:
     """Prove a request in the folder `out`, of commands that run in copies of the folder `source`.
 
-    The plan and the progress go to `status`. Completed runs of an interrupted call
-    are kept if commands and files are the same.
+    The plan and the progress go to `status`. Completed runs of an interrupted call are kept if commands and files are the same.
 
     Raises:
         SpeedproofError: in the class of what failed; no measurement is lost.
@@ -358,17 +357,17 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     )
     if found.recognized:
         say(f"epochs: {found.recognized}; --epoch-s reads others, --metric process_s compares whole processes")
-    if short := _question_budget(request, found, names):
-        say(short)
-    for line in [*_describe_stop(request, found), *_describe_places(request)]:
+    for line in [*_describe_stop(request, found, names), *_describe_places(request)]:
         say(line)
 
 
-def _describe_stop(request: ProofRequest, found: WarmUp) -> list[str]:
-    """Return after which epochs runs are ended, or that whole runs do not fit into the budget, if either is so."""
+def _describe_stop(request: ProofRequest, found: WarmUp, names: list[str]) -> list[str]:
+    """Return after which epochs runs are ended, if they are, and what to do if the budget is too short."""
     if found.stop_after:
-        return [f"ended early: each run ends after its first {format_count(found.stop_after, 'epoch')}, which are compared"]
-    proposed = propose_stop(found.process_s, found.epochs, request.budget)
+        short = _question_budget(request, found, names)
+        ended = f"ended early: each run ends after its first {format_count(found.stop_after, 'epoch')}, which are compared"
+        return [*([short] if short else []), ended]
+    proposed = propose_stop(found.process_s, found.epochs, request.budget) or _question_budget(request, found, names)
     return [proposed] if proposed else []
 
 

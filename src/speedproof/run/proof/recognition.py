@@ -7,6 +7,7 @@ from speedproof.results.run_record import EPOCHS_FILE
 from speedproof.run.known_formats import Recognized, recognize
 from speedproof.run.proof.plausible_times import check_observed_growth, check_total
 from speedproof.run.proof.request import ProofRequest
+from speedproof.run.proof.variant_labels import call_variants
 from speedproof.run.watched_program import Watched, cut_to_limit
 from speedproof.stats.metrics import METRICS
 from speedproof.util.errors import RecordError, TrainingError
@@ -32,14 +33,14 @@ def choose_reading(request: ProofRequest, seen: Mapping[str, tuple[Watched, bool
     known = {name: one for name, one in found.items() if one is not None}
     if not known or len(known) < len(seen):
         return request.reading("process"), None
-    formats = {one.format: one for one in known.values()}
-    if len(formats) > 1:
-        shown = ", ".join(f"{name.upper()} those of {one.format.name} (`{one.sample}`)" for name, one in known.items())
+    if len({one.format for one in known.values()}) > 1:
+        called = call_variants(request)
+        shown = ", ".join(f"{called[name]} those of {one.format.name} (`{one.sample}`)" for name, one in known.items())
         raise TrainingError(
             f"the commands print lines of different programs, whose epochs may be other work: {shown}; name what is read "
             "(--epoch-s, --rate), or compare whole processes (--metric process_s)"
         )
-    (first,) = formats.values()
+    first = next(iter(known.values()))
     reading = first.format.reading.model_copy(update={"quality": request.reading("process").quality})
     return reading, f"lines of {first.format.name}, such as `{first.sample}`"
 

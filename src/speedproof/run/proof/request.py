@@ -86,9 +86,7 @@ def _check_names(names: list[str]) -> list[str]:
 
 
 Command = Annotated[str, AfterValidator(_check_command)]
-StopText = Annotated[
-    str, BeforeValidator(lambda given: str(given) if type(given) is int else given), AfterValidator(_check_stop)
-]
+StopText = Annotated[str, BeforeValidator(_read_count), AfterValidator(_check_stop)]
 RequestedJob = Annotated[JobResources, BeforeValidator(_read_job)]
 
 

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 
 from speedproof.config.validation_errors import NameKey
 from speedproof.results.experiment import LOOKS
+from speedproof.stats.estimates import LEAST_PAIRS
 
 if TYPE_CHECKING:
     from speedproof.run.proof.request import ProofRequest
-
-_LEAST_ROUNDS = 4
 
 
 def list_mistakes(request: "ProofRequest", name: NameKey) -> list[str]:
@@ -33,8 +32,8 @@ def _list_mistakes_of_names(request: "ProofRequest", name: NameKey) -> list[str]
 def _list_mistakes_of_rounds(request: "ProofRequest", name: NameKey) -> list[str]:
     """Return what is wrong with how much is measured, and what is compared."""
     mistakes = []
-    if request.fixed_rounds is not None and (request.fixed_rounds < _LEAST_ROUNDS or request.fixed_rounds % 2):
-        mistakes.append(f"{name('rounds')}: must be even and at least {_LEAST_ROUNDS} (given: {request.rounds})")
+    if request.fixed_rounds is not None and (request.fixed_rounds < LEAST_PAIRS or request.fixed_rounds % 2):
+        mistakes.append(f"{name('rounds')}: must be even and at least {LEAST_PAIRS} (given: {request.rounds})")
     if request.rounds is not None and request.budget_min is not None and request.rounds not in LOOKS:
         looks = ", ".join(map(str, LOOKS))
         mistakes.append(

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from speedproof.run.printed_times import read_time
+from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.util.errors import RecordError
 
 _LEAST_EPOCHS = 2  # the first warms up
-_LEAST_ROUNDS = 4
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def read_stop(text: str) -> StopAfter:
 
 def propose_stop(process_s: Mapping[str, float], epochs: Mapping[str, int], budget_min: float | None) -> str | None:
     """Return which option lets four rounds fit into the budget if runs as long as the warm-ups do not; None if they do."""
-    least_s = _LEAST_ROUNDS * sum(process_s.values())
+    least_s = LEAST_PAIRS * sum(process_s.values())
     if budget_min is None or least_s <= 60 * budget_min:
         return None
     fitting = math.floor(min(epochs.values(), default=0) * 60 * budget_min / least_s)
@@ -51,7 +51,7 @@ def propose_stop(process_s: Mapping[str, float], epochs: Mapping[str, int], budg
 
 def describe_warm_up(name: str, variants: int, budget_min: float | None, seconds: float) -> str:
     """Return that a warm-up goes on, and what to do about one that is too long for the budget of so many variants."""
-    fitting_s = math.inf if budget_min is None else 60 * budget_min / (_LEAST_ROUNDS * variants)
+    fitting_s = math.inf if budget_min is None else 60 * budget_min / (LEAST_PAIRS * variants)
     if seconds <= fitting_s:
         return f"warm-up: {name} running, {seconds:.0f} s"
     return f"warm-up: {name} running, too long for the budget: interrupt, add --stop-after {fitting_s:.0f}s, {seconds:.0f} s"

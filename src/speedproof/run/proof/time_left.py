@@ -35,8 +35,7 @@ class TimeLeft:
     def end(self, ended: EndedRun) -> None:
         """Note that a timed run ended: it took all the time since the one before."""
         now_s = self._clock()
-        seen = self._since_s is not None and not ended.kept
-        lasted_s = now_s - self._since_s if seen and self._since_s is not None else ended.run.process_s
+        lasted_s = ended.run.process_s if self._since_s is None or ended.kept else now_s - self._since_s
         self._lasted_s[ended.planned.variant].append(lasted_s)
         self._measured_s += ended.run.process_s
         if self._since_s is not None:

@@ -13,7 +13,6 @@ from speedproof.util.errors import ConfigError
 from speedproof.util.units import MIB
 
 LINKED_FROM_MIB = 64  # what is larger is linked; linked files that are larger together are known by size and time
-_AT_ONCE = 1 << 20  # bytes
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 LeaveOut = Callable[[str, list[str]], list[str]]  # which entries of a folder are not copied
@@ -140,6 +139,4 @@ def _digest(path: Path, by_state: bool) -> bytes:
         digest.update(b"%d %d" % (state.st_size, state.st_mtime_ns))
         return digest.digest()
     with path.open("rb") as file:
-        while piece := file.read(_AT_ONCE):
-            digest.update(piece)
-    return digest.digest()
+        return hashlib.file_digest(file, lambda: digest).digest()
