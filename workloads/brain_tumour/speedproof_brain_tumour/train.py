@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from torch import nn
 
 from speedproof import marks
 from speedproof_accelerate import accelerate
+from speedproof_accelerate.averaging import add_shares, collect_gradients
 from speedproof_accelerate.novograd import Novograd as FusedNovograd
 from speedproof_accelerate.parts import find_obstacle
 from speedproof_accelerate.ranks import joined_group
@@ -47,6 +49,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="a folder in the Decathlon layout")
     parser.add_argument("--epochs", type=_count, default=300, help="which the schedule of the rate goes by, too")
     parser.add_argument("--validate-every", type=_count, help="epochs between validations. Default: the variant's")
+    parser.add_argument("--accumulate", type=_count, default=1, help="batches of a rank per optimizer step. Default: 1")
     parser.add_argument("--filters", type=_count, default=16, help="of the first level; fewer for a test")
     asked = parser.parse_args()
     variant = VARIANTS[asked.variant]
@@ -58,7 +61,8 @@ def main() -> None:
     torch.backends.cudnn.deterministic = variant.deterministic
     torch.backends.cudnn.benchmark = True
     with process_group() as (rank, ranks, device):
-        Trainer(variant, list_cases(asked.data), device, rank, ranks, int(wanted or asked.epochs), asked.filters).train(
+        group = Group(device, rank, ranks, asked.accumulate)
+        Trainer(variant, list_cases(asked.data), group, int(wanted or asked.epochs), asked.filters).train(
             int(validate_every or asked.validate_every or variant.validate_every)
         )
 
@@ -96,15 +100,23 @@ class SeededOnce(CacheDataset):
         return self
 
 
+@dataclass(frozen=True)
+class Group:
+    """A rank among those that train, and how many of its batches make an optimizer step."""
+
+    device: torch.device
+    rank: int = 0
+    ranks: int = 1
+    accumulate: int = 1
+
+
 class Trainer:
     """One variant's network, data and optimizer, on one rank."""
 
-    def __init__(
-        self, variant: Variant, cases: list[Case], device: torch.device, rank: int, ranks: int, epochs: int, filters: int
-    ) -> None:
-        if variant.graphs and ranks > 1:
-            sys.exit(f"graphs are recorded of a network on one GPU, and {ranks} ranks train; take the variant before, kernels")
+    def __init__(self, variant: Variant, cases: list[Case], group: Group, epochs: int, filters: int) -> None:
+        device, rank, ranks = group.device, group.rank, group.ranks
         self.variant, self.device, self.rank, self.ranks, self.epochs = variant, device, rank, ranks, epochs
+        self.accumulate = group.accumulate
         training, validating = split_cases(cases)
         if len(validating) < ranks:
             sys.exit(f"{len(validating)} cases validate, and {ranks} ranks train: each needs one; train on fewer GPUs")
@@ -113,6 +125,8 @@ class Trainer:
         self.window = [min(most, -(-size // HALVED) * HALVED) for most, size in zip(variant.window, volume, strict=True)]
         if variant.partitioned or ranks > 1:
             training = share_cases(training, rank, ranks, even=True)
+        if len(training) % self.accumulate:
+            sys.exit(f"--accumulate {self.accumulate} does not divide the {len(training)} batches of a rank's epoch")
         self.precision = torch.float16 if device.type == "cuda" else None  # of forward passes; None: single
         self.loss, self.takes_bits = _make_loss(variant, device)
         chain = training_chain(variant, crop, device)
@@ -142,13 +156,21 @@ class Trainer:
             report = accelerate(self.model, example, self.precision, compare=False, graphs=variant.graphs)
             if rank == 0:
                 print(report, flush=True)
-        if ranks > 1:
+        # No graph records the hooks by which DistributedDataParallel averages gradients: such a step averages them itself.
+        self.averages_itself = ranks > 1 and variant.graphs
+        if self.averages_itself:
+            for value in self.model.state_dict().values():
+                torch.distributed.broadcast(value, 0)
+        elif ranks > 1:
             self.model = nn.parallel.DistributedDataParallel(self.model, device_ids=[device] if device.type == "cuda" else None)
         self.optimizer = _make_optimizer(variant, self.model)
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, T_max=epochs)
         self.scaler = torch.GradScaler(device.type, enabled=device.type == "cuda")
         self.dice = DiceMetric(include_background=True, reduction="mean")
         self.region_dice = DiceMetric(include_background=True, reduction="mean_batch")
+        if self.accumulate > 1:
+            for parameter in self.model.parameters():
+                parameter.grad = torch.zeros_like(parameter)
         self.best = -1.0
         self._ahead: Iterator[Batch] | None = None  # an epoch's batches, of which the first is made already
 
@@ -192,8 +214,10 @@ class Trainer:
         self.model.train()
         losses, batches = [], self._ahead or self._batches(self.loader, "dataload")
         self._ahead = None
-        for image, label in batches:
-            loss = self.step(image, label)
+        for number, (image, label) in enumerate(batches, 1):
+            loss = self.add_gradients(image, label, last=number % self.accumulate == 0)
+            if number % self.accumulate == 0:
+                self.update()
             losses.append(loss if self.variant.read_losses == "epoch" else loss.cpu())
         if goes_on and self.variant.read_losses == "epoch":
             coming = self._batches(self.loader, "dataload")
@@ -201,19 +225,28 @@ class Trainer:
         self.schedule.step()
         return torch.stack(losses).mean().item()
 
-    def step(self, image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-        """Train on one batch, and return its loss."""
+    def add_gradients(self, image: torch.Tensor, label: torch.Tensor, *, last: bool) -> torch.Tensor:
+        """Add a batch's share of a step's gradients, and return its loss; with the `last` batch, DDP averages them."""
         if self.variant.channels_last:
             image = image.contiguous(memory_format=torch.channels_last_3d)
-        self.optimizer.zero_grad()
-        with nvtx.annotate("forward", color="green"), self.autocast():
-            loss = self.loss(self.model(image), label)
-        with nvtx.annotate("backward", color="blue"):
-            self.scaler.scale(loss).backward()
+        model = self.model
+        with nullcontext() if last or not isinstance(model, nn.parallel.DistributedDataParallel) else model.no_sync():
+            with nvtx.annotate("forward", color="green"), self.autocast():
+                loss = self.loss(model(image), label)
+            with nvtx.annotate("backward", color="blue"):
+                self.scaler.scale(loss / self.accumulate if self.accumulate > 1 else loss).backward()
+        return loss.detach()
+
+    def update(self) -> None:
+        """Take an optimizer step."""
+        if self.averages_itself:
+            with nvtx.annotate("average", color="orange"):
+                add_shares(collect_gradients(list(self.model.parameters())))
         with nvtx.annotate("update", color="yellow"):
             self.scaler.step(self.optimizer)
             self.scaler.update()
-        return loss.detach()
+        # A graph gives the same memory in each pass, which autograd takes for a gradient if there is none yet.
+        self.optimizer.zero_grad(set_to_none=self.accumulate == 1)
 
     @torch.no_grad()
     def validate(self) -> list[float]:

@@ -53,11 +53,11 @@ def run(cases, tmp_path, monkeypatch):
         monkeypatch.setattr(torch.backends.cudnn, flag, False)  # put back afterwards
     monkeypatch.chdir(tmp_path)  # where the best weights go
 
-    def train_variant(name, epochs=1, **variables):
+    def train_variant(name, *options, epochs=1, **variables):
         told = {marks.FOLDER_VARIABLE: tmp_path, marks.SEED_VARIABLE: 0, marks.EPOCHS_VARIABLE: epochs, **variables}
         for variable, value in told.items():
             monkeypatch.setenv(variable, str(value))
-        monkeypatch.setattr(sys, "argv", ["train", "--variant", name, "--data", str(cases), "--filters", "8"])
+        monkeypatch.setattr(sys, "argv", ["train", "--variant", name, "--data", str(cases), "--filters", "8", *options])
         (tmp_path / marks.MARKS_FILE).unlink(missing_ok=True)
         train.main()
         return [json.loads(line) for line in (tmp_path / marks.MARKS_FILE).read_text().splitlines()]
@@ -84,7 +84,7 @@ def test_crops_are_as_small_as_the_smallest_case_that_trains(cases, tmp_path):
         listed[-1] = {**listed[-1], key: str(tmp_path / f"{key}.nii.gz")}
         nibabel.save(nibabel.Nifti1Image(voxels, np.eye(4)), listed[-1][key])
     assert listed[-1] in split_cases(listed)[0]
-    trainer = train.Trainer(VARIANTS["cached"], listed, torch.device("cpu"), 0, 1, 1, 8)
+    trainer = train.Trainer(VARIANTS["cached"], listed, train.Group(torch.device("cpu")), 1, 8)
     assert {tuple(batch["image"].shape[2:]) for batch in trainer.loader} == {(16, 24, 16)}
 
 
@@ -101,7 +101,7 @@ def test_one_seed_gives_one_result(run):
     assert first == pytest.approx(again, abs=1e-6)
 
 
-@pytest.mark.parametrize("option", ["--epochs", "--validate-every", "--filters"])
+@pytest.mark.parametrize("option", ["--epochs", "--validate-every", "--filters", "--accumulate"])
 def test_a_number_below_one_is_refused(option, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["train", "--variant", "fast", "--data", "nowhere", option, "0"])
     with pytest.raises(SystemExit, match="2"):
@@ -130,28 +130,79 @@ def test_a_loaders_seed_leaves_the_transforms_as_they_are():
     assert flip.R.get_state()[1].tolist() != before
 
 
+@pytest.fixture
+def run_ranks(ten_cases, tmp_path):
+    """Start two processes as torchrun does, and return what each prints: four cases train in each, and one validates."""
+
+    def train_on_two(*options, epochs=1):
+        with socket.socket() as free:
+            free.bind(("localhost", 0))
+            port = free.getsockname()[1]
+        told = {
+            marks.FOLDER_VARIABLE: tmp_path, marks.EPOCHS_VARIABLE: epochs, marks.VALIDATE_EVERY_VARIABLE: epochs,
+            marks.SEED_VARIABLE: 0,
+        }  # fmt: skip
+        place = {"WORLD_SIZE": 2, "MASTER_ADDR": "localhost", "MASTER_PORT": port, "PYTHONPATH": os.pathsep.join(sys.path)}
+        environ = {**os.environ, **{name: str(value) for name, value in (told | place).items()}}
+        words = ["-m", "speedproof_brain_tumour.train", "--data", str(ten_cases), "--filters", "8", *options]
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, *words],
+                env=environ | {"RANK": rank, "LOCAL_RANK": rank},
+                cwd=tmp_path,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for rank in ("0", "1")
+        ]
+        printed = [process.communicate(timeout=300)[0] for process in ranks]
+        assert [process.returncode for process in ranks] == [0, 0]
+        return printed
+
+    return train_on_two
+
+
 @pytest.mark.dear
-def test_two_ranks_train_on_their_shares_and_the_first_tells(ten_cases, tmp_path):
-    """Two processes as torchrun starts them: four cases train in each, and one validates; the Dice is that of both."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    told = {marks.FOLDER_VARIABLE: tmp_path, marks.EPOCHS_VARIABLE: 1, marks.VALIDATE_EVERY_VARIABLE: 1, marks.SEED_VARIABLE: 0}
-    place = {"WORLD_SIZE": 2, "MASTER_ADDR": "localhost", "MASTER_PORT": port, "PYTHONPATH": os.pathsep.join(sys.path)}
-    environ = {**os.environ, **{name: str(value) for name, value in (told | place).items()}}
-    words = ["-m", "speedproof_brain_tumour.train", "--variant", "fast", "--data", str(ten_cases), "--filters", "8"]
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, *words], env=environ | {"RANK": rank, "LOCAL_RANK": rank}, cwd=tmp_path, stdout=subprocess.PIPE
-        )
-        for rank in ("0", "1")
-    ]
-    printed = [process.communicate(timeout=300)[0] for process in ranks]
-    assert [process.returncode for process in ranks] == [0, 0]
-    assert printed[0].startswith(b"epoch 1/1: loss ") and printed[1] == b""
+def test_two_ranks_train_on_their_shares_and_the_first_tells(run_ranks, tmp_path):
+    """The Dice is that of both."""
+    printed = run_ranks("--variant", "fast")
+    assert printed[0].startswith("epoch 1/1: loss ") and printed[1] == ""
     written = [json.loads(line) for line in (tmp_path / marks.MARKS_FILE).read_text().splitlines()]
     assert [mark["mark"] for mark in written] == ["epoch-begins", "samples", "validation", "quality", "epoch-ends"]
     assert written[1]["value"] == 8
+
+
+@pytest.mark.dear
+@pytest.mark.parametrize("accumulate", ["1", "2"])
+def test_turbo_averages_gradients_as_torch_does(run_ranks, monkeypatch, accumulate):
+    """Without a GPU, `kernels` and `turbo` differ only in who averages."""
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    by_torch, ours = (
+        [line for line in run_ranks("--variant", name, "--accumulate", accumulate, epochs=3)[0].splitlines() if "loss" in line]
+        for name in ("kernels", "turbo")
+    )
+    assert ours == by_torch and len(ours) == 3
+
+
+def test_gradients_of_a_step_are_the_mean_of_its_batches(cases):
+    trainer = train.Trainer(VARIANTS["cached"], list_cases(cases), train.Group(torch.device("cpu"), accumulate=2), 1, 8)
+    trainer.model.eval()  # no dropout
+    batches = [batch for batch, _ in zip(trainer._batches(trainer.loader, "dataload"), range(2), strict=False)]
+    (leaf,) = (value for name, value in trainer.model.named_parameters() if name == "conv_final.2.conv.weight")
+    single = []
+    for batch in batches:
+        trainer.optimizer.zero_grad()
+        trainer.loss(trainer.model(batch[0]), batch[1]).backward()
+        single.append(leaf.grad.clone())
+    trainer.optimizer.zero_grad(set_to_none=False)
+    for batch in batches:
+        trainer.add_gradients(*batch, last=False)
+    torch.testing.assert_close(leaf.grad, sum(single) / 2)
+
+
+def test_batches_that_make_no_whole_step_are_refused_in_one_line(run):
+    with pytest.raises(SystemExit, match=r"^--accumulate 3 does not divide the 4 batches of a rank's epoch$"):
+        run("cached", "--accumulate", "3")
 
 
 def test_more_ranks_than_cases_that_validate_are_refused_in_one_line(ten_cases, monkeypatch):

@@ -18,7 +18,8 @@ DECLARED = find_workload("brain_tumour").declared
 def test_what_is_said_of_a_variant_is_what_it_does(name):
     variant = DECLARED.variants[name]
     words = variant.command.split()
-    does = asdict(VARIANTS[words[words.index("--variant") + 1]])
+    options = dict(zip(words[3::2], words[4::2], strict=True))
+    does = {**asdict(VARIANTS[options["--variant"]]), "accumulate": int(options.get("--accumulate", 1))}
     said = {**variant.settings, "validate_every": variant.validate_every}
     assert said == {key: does[key] for key in said}
     assert set(does) - set(said) == {
