@@ -1,7 +1,12 @@
 """Processes that train together leave nothing behind."""
 
+import os
 import subprocess
 import sys
+
+import torch
+
+from speedproof_accelerate.ranks import joined_group
 
 PROGRAM = """
 import os
@@ -29,3 +34,14 @@ assert not list_threads(), list_threads()
 def test_no_thread_outlives_a_group():
     """Not even of a network in a circle: such a thread, still at work when the interpreter ends, aborts the process."""
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=300)
+
+
+def test_each_process_of_a_node_has_a_compiler_cache_of_its_own(monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.distributed, "init_process_group", lambda backend, **_: None)
+    monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: None)
+    folders = []
+    for index in (0, 1):
+        monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+        with joined_group(torch.device("cuda", index)):
+            folders.append(os.environ["TRITON_CACHE_DIR"])
+    assert folders == [str(tmp_path / "rank0"), str(tmp_path / "rank1")]
