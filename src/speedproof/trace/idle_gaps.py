@@ -125,7 +125,10 @@ def find_idle_gaps(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataF
     idle_gaps = _join([_split(moving, COPYING, kinds, most=True), *explained])
     begin = idle_gaps["start_ns"].to_numpy()
     stretch = np.where(idle_gaps["cause"] == COPYING, holder(moving, begin), len(moving) + holder(idle, begin))
-    named = {*activity["name"][activity["pageable"]], *map(_name_staging, trace.api["name"].cat.categories)}
+    named = {
+        *activity["name"].array[activity["pageable"].to_numpy()].unique(),
+        *map(_name_staging, trace.api["name"].cat.categories),
+    }
     pageable = idle_gaps["detail"].isin(named)
     return idle_gaps.assign(pageable=pageable, stretch=stretch, **parts.place(holder(parts.spans, begin)))
 
@@ -255,7 +258,8 @@ def loop_calls(calls: pd.DataFrame, trace: Trace, loop: Loop, activity: pd.DataF
 
 def waiting_calls(calls: pd.DataFrame, activity: pd.DataFrame) -> pd.DataFrame:
     """Return the calls that wait, copies of pageable memory under a name with that word."""
-    pageable = calls.index.isin(activity["launch"][activity["pageable"]])
+    staged = activity["launch"].to_numpy()[activity["pageable"].to_numpy()]
+    pageable = np.isin(calls.index, staged, kind="table" if len(staged) else None)
     waiting = with_names(calls[~pageable], _WAITS.fullmatch)
     staging = rename(calls[pageable], _name_staging)
     return pd.concat([waiting, staging]).assign(name=join_names([waiting["name"].array, staging["name"].array]))
