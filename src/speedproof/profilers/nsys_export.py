@@ -36,6 +36,7 @@ from speedproof.profilers.nsys_samples import SampleReader
 from speedproof.profilers.nsys_sqlite import MISSING, ExportFile
 from speedproof.results.trace_tables import TraceInfo
 from speedproof.util.errors import RecordError
+from speedproof.util.memory import return_freed_memory
 from speedproof.util.progress_bar import SOON_S, report_progress
 
 NEWEST_SCHEMA = (3, 25)
@@ -74,6 +75,7 @@ def convert_export(sqlite: Path, folder: Path) -> TraceInfo:
 
     Raises :class:`RecordError` if the file is not an export, is damaged, or has a newer schema than is known.
     """
+    return_freed_memory()
     export = ExportFolder(sqlite) if sqlite.is_dir() else ExportFile(sqlite)
     try:
         return _Conversion(export).convert(folder)
@@ -193,7 +195,7 @@ class _Conversion:
         `select` tells which rows are read.
         """
         raw = self.export.read_integers(table, columns)
-        raw["row"] = np.arange(len(raw["start"]))
+        raw["row"] = np.arange(len(raw["start"]), dtype=np.int32)
         if select is not None:
             kept = select(raw)
             raw = raw if kept.all() else {name: column[kept] for name, column in raw.items()}
