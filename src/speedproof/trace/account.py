@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import Share
-from speedproof.trace.events import Names, bounds_of, cover_events, find_named, join_names, make_names
+from speedproof.trace.events import Names, bounds_of, cover_events, are_named, join_names, make_names
 from speedproof.trace.idle_gaps import UNEXPLAINED
 from speedproof.trace.intervals import Array, Intervals, difference, first_come, overlap
 from speedproof.trace.kernel_groups import COMMUNICATION, group_of, is_communication
@@ -31,7 +31,7 @@ def _account_for_kernels(loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
     Communication counts where nothing else runs, as a term of its own: what is hidden costs no time. In a loop without
     phases the terms are groups of kernels.
     """
-    kernel, communicates = activity["kernel"].to_numpy(), find_named(activity, is_communication)
+    kernel, communicates = activity["kernel"].to_numpy(), are_named(activity, is_communication)
     computes = np.flatnonzero(kernel & ~communicates)
     start, end = bounds_of(activity)
     pieces, owner = first_come(start[computes], end[computes])

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from speedproof.trace.events import Trace, with_names
 from speedproof.trace.intervals import Array, Intervals, holder
 
-_LAUNCHES = re.compile(r"(cuda|cu)(Launch(Cooperative)?Kernel\w*|GraphLaunch\w*)")
+_LAUNCHES = re.compile(r"(cuda|cu|hip)((Ext)?(Module)?Launch(Cooperative)?Kernel\w*|GraphLaunch\w*)")
 # What is launched while a CUDA graph is captured runs later, as the graph.
-_CAPTURES = re.compile(r"(cuda|cu)Stream(Begin|End)Capture\w*")
+_CAPTURES = re.compile(r"(cuda|cu|hip)Stream(Begin|End)Capture\w*")
 
 _MISSING = 0.01  # an iteration that lacks the kernels of more of its launches is recorded in part
 _FEWEST, _MOSTLY = 3, 0.5  # so many whole iterations, or this share of all, are enough to speak of

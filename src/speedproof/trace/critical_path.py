@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import ClockSkew, CriticalPath, PathClass
-from speedproof.trace.events import Trace, bounds_of, cover_events, find_named, with_names
+from speedproof.trace.events import Trace, bounds_of, cover_events, are_named, with_names
 from speedproof.trace.idle_gaps import loop_calls, waiting_calls
 from speedproof.trace.intervals import Array, Intervals, coverage, difference, intersection, union
 from speedproof.trace.kernel_groups import is_communication
@@ -60,7 +60,7 @@ def find_critical_paths(trace: Trace, loop: Loop, activity: pd.DataFrame) -> lis
     loading = with_names(loop.on_main_thread(loop.phases), loads_data)
     transforms = loop.on_main_thread(loop.transforms)
     loads = cover_events(pd.concat([loading[_BOUNDS], transforms[_BOUNDS]]))
-    kernel, communicates = activity["kernel"].to_numpy(), find_named(activity, is_communication)
+    kernel, communicates = activity["kernel"].to_numpy(), are_named(activity, is_communication)
     computing = cover_events(activity, kernel & ~communicates)
     exposed = difference(intersection(device, cover_events(activity, kernel & communicates)), computing)
     copying = difference(intersection(device, cover_events(activity, ~kernel)), cover_events(activity, kernel))

@@ -43,10 +43,10 @@ def rename(events: pd.DataFrame, new_name: Callable[[str], str]) -> pd.DataFrame
 
 
 def with_names(events: pd.DataFrame, wanted: Callable[[str], object]) -> pd.DataFrame:
-    return events[find_named(events, wanted)]
+    return events[are_named(events, wanted)]
 
 
-def find_named(events: pd.DataFrame, wanted: Callable[[str], object]) -> Mask:
+def are_named(events: pd.DataFrame, wanted: Callable[[str], object]) -> Mask:
     """Tell which events have a name that is wanted."""
     names = events["name"].array
     return np.array([*map(bool, map(wanted, names.categories)), False])[names.codes]

@@ -71,11 +71,12 @@ CAUSES: dict[str, str] = {
 # A call that returns when the GPU, or the memory's allocator, has done something. Copies of pageable memory are added:
 # the driver has to stage them, so that even the asynchronous call waits.
 _WAITS = re.compile(
-    r"(cuda|cu)(Device|Stream|Event|Ctx|Thread)Synchronize|cudaMemcpy(2D|3D|ToSymbol|FromSymbol)?|cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?"
-    r"|(cuda|cu)(Malloc|MemAlloc|Free|MemFree|HostAlloc|MemAllocHost|MallocHost|FreeHost|MemFreeHost)(_v2)?"
+    r"(cuda|cu|hip)(Device|Stream|Event|Ctx|Thread)Synchronize|(cuda|hip)Memcpy(2D|3D|ToSymbol|FromSymbol|WithStream)?"
+    r"|(cu|hip)Memcpy(HtoD|DtoH|DtoD)?(_v2)?"
+    r"|(cuda|cu|hip)(Malloc|MemAlloc|Free|MemFree|HostAlloc|MemAllocHost|MallocHost|FreeHost|MemFreeHost)(_v2)?"
 )
-_LOADS = re.compile(r"(cuda|cu)(Library|Module)Load\w*")
-_LAUNCHES = re.compile(r"(cuda|cu)(Launch|GraphLaunch|Memcpy|Memset).*")
+_LOADS = re.compile(r"(cuda|cu|hip)(Library|Module)Load\w*")
+_LAUNCHES = re.compile(r"(cuda|cu|hip)((Ext)?(Module)?Launch|GraphLaunch|Memcpy|Memset).*")
 # Python needs some 10 us from one operator's launch to the next, several times that under a profiler.
 _BETWEEN_LAUNCHES_NS = 100_000
 

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from speedproof.trace.events import cover_events, find_named
+from speedproof.trace.events import cover_events, are_named
 from speedproof.trace.intervals import Intervals, coverage, difference
 from speedproof.util.units import NS_PER_S
 
@@ -96,7 +96,7 @@ def sum_kernels(kernels: pd.DataFrame, epochs: Intervals) -> pd.DataFrame:
 
 def measure_communication(kernels: pd.DataFrame, epochs: Intervals) -> tuple[float, float]:
     """Return how long kernels communicate, and what of it no other kernel runs beside, in seconds an epoch."""
-    communicates = find_named(kernels, is_communication)
+    communicates = are_named(kernels, is_communication)
     whole = cover_events(kernels, communicates)
     exposed = difference(whole, cover_events(kernels, ~communicates))
     whole_ns, exposed_ns = (int(coverage(part, epochs.start, epochs.end).sum()) for part in (whole, exposed))
