@@ -32,6 +32,8 @@ from speedproof.profilers.nsys_columns import (
     without_autograd_numbers,
 )
 from speedproof.profilers.nsys_folder import ExportFolder
+from speedproof.profilers.nsys_formats import is_json_lines
+from speedproof.profilers.nsys_lines import ExportLines
 from speedproof.profilers.nsys_samples import SampleReader
 from speedproof.profilers.nsys_sqlite import MISSING, ExportFile
 from speedproof.results.trace_tables import TraceInfo
@@ -76,7 +78,7 @@ def convert_export(sqlite: Path, folder: Path) -> TraceInfo:
     Raises :class:`RecordError` if the file is not an export, is damaged, or has a newer schema than is known.
     """
     return_freed_memory()
-    export = ExportFolder(sqlite) if sqlite.is_dir() else ExportFile(sqlite)
+    export = (ExportFolder if sqlite.is_dir() else ExportLines if is_json_lines(sqlite) else ExportFile)(sqlite)
     try:
         return _Conversion(export).convert(folder)
     except (ValueError, OverflowError, pa.ArrowException) as error:

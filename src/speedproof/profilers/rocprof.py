@@ -1,4 +1,4 @@
-"""What `rocprofv3 --output-format json` writes, into a trace: an entry for each process, with the events of each kind in a list.
+"""What `rocprofv3 --output-format json` writes, into a trace: an entry per process, with the events of each kind in a list.
 
 A record names its kind and its operation by their places in lists of names, a kernel by its number among the symbols, and what
 a marker says by the marker's correlation id ("Using rocprofv3", "JSON output schema").

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import Share
-from speedproof.trace.events import Names, bounds_of, cover_events, are_named, join_names, make_names
+from speedproof.trace.events import Names, are_named, bounds_of, cover_events, join_names, make_names
 from speedproof.trace.idle_gaps import UNEXPLAINED
 from speedproof.trace.intervals import Array, Intervals, difference, first_come, overlap
 from speedproof.trace.kernel_groups import COMMUNICATION, group_of, is_communication

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from speedproof.trace.events import cover_events, are_named
+from speedproof.trace.events import are_named, cover_events
 from speedproof.trace.intervals import Intervals, coverage, difference
 from speedproof.util.units import NS_PER_S
 

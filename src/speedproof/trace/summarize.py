@@ -31,7 +31,7 @@ from speedproof.trace.advice import give_advice
 from speedproof.trace.attribution import attribute_activity, explain_unattributed
 from speedproof.trace.counters import count_functions, summarize_memory, summarize_metrics
 from speedproof.trace.critical_path import find_critical_paths, measure_skew
-from speedproof.trace.events import Trace, bounds_of, cover_events, are_named, read_events, with_names
+from speedproof.trace.events import Trace, are_named, bounds_of, cover_events, read_events, with_names
 from speedproof.trace.idle_gaps import HOST, NO_RANGE, UNEXPLAINED, find_idle_gaps
 from speedproof.trace.intervals import Array, Intervals, coverage, difference, holder, intersection, total
 from speedproof.trace.iterations import Choice
