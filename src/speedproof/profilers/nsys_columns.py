@@ -90,7 +90,7 @@ def memory_kind(name: str) -> str:
 
 def stack_tables(*tables: pa.Table) -> pa.Table:
     filled = [table for table in tables if len(table)] or [tables[0]]
-    return pa.concat_tables(filled).unify_dictionaries().combine_chunks()
+    return pa.concat_tables(filled, promote_options="default").unify_dictionaries().combine_chunks()
 
 
 def replace_devices(table: pa.Table, gpus: Mapping[tuple[int, int], int]) -> pa.Table:

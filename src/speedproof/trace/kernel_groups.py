@@ -20,6 +20,7 @@ COMMUNICATION = "communication"
 
 # Ordered: a kernel belongs to the first group whose pattern its name contains.
 GROUPS: dict[str, str] = {
+    "whole CUDA graph": r"^CUDA graph$",
     COMMUNICATION: r"nccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter",
     "layout change": (
         r"nchw_?(to|2)_?nhwc|nhwc_?(to|2)_?nchw|ncdhw_?to|ndhwc_?to|transpose|permute|tensorTransform|im2col|col2im"
