@@ -8,6 +8,7 @@ from speedproof.profilers.nsys_formats import NSYS, NSYS_EXPORT, NSYS_REPORT, NS
 from speedproof.profilers.rocprof_format import ROCPROF_TRACE
 from speedproof.profilers.torch_format import TORCH_TRACE, TORCH_TRACER
 from speedproof.profilers.trace_format import Profiler, RunTracer, TraceFormat
+from speedproof.profilers.xplane_format import XPLANE_TRACE
 from speedproof.util.errors import RecordError
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 # In the order in which help names them. Of one profiler's files that differ in their suffix alone, a later one is made of an
 # earlier one, and stands for it.
-FORMATS: list[TraceFormat] = [NSYS_REPORT, NSYS_EXPORT, TORCH_TRACE, ROCPROF_TRACE]
+FORMATS: list[TraceFormat] = [NSYS_REPORT, NSYS_EXPORT, TORCH_TRACE, ROCPROF_TRACE, XPLANE_TRACE]
 # What can trace runs; `auto` takes the first that works.
 RUN_TRACERS: dict["RunTracerName", RunTracer] = {"nsys": NSYS_TRACER, "kineto": TORCH_TRACER}
 

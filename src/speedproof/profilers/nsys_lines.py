@@ -23,12 +23,12 @@ class ExportLines(ExportFolder):
         self.warnings: list[str] = []
         self.advance: Callable[[int], None] = lambda rows: None
         self._seen = self._look()
-        self._tables = self._read_tables()
-        self._files = dict.fromkeys(self._tables, path)
-        self._columns = {table: set(content.column_names) for table, content in self._tables.items()}
+        self._contents = self._read_tables()
+        self._files = dict.fromkeys(self._contents, path)
+        self._columns = {table: set(content.column_names) for table, content in self._contents.items()}
 
     def count_rows(self, table: str) -> int:
-        return len(self._tables[table]) if self.has(table) else 0
+        return len(self._contents[table]) if self.has(table) else 0
 
     def _read_tables(self) -> dict[str, pa.Table]:
         """Read all rows, table by table; a row lacks the columns that are null in it."""
@@ -44,7 +44,7 @@ class ExportLines(ExportFolder):
             return {table: pj.read_json(BytesIO(b"".join(lines.pop(table))), options) for table in list(lines)}
 
     def _read(self, table: str, columns: list[str]) -> pa.Table:
-        return self._tables[table].select(columns)
+        return self._contents[table].select(columns)
 
     def _look(self) -> dict[str, tuple[int, int]]:
         about = self.path.stat()
