@@ -200,6 +200,37 @@ def write_tables(sqlite, folder, kind):
     return folder
 
 
+def write_lines(sqlite, path):
+    """Write an export's rows as `nsys export --type jsonlines` does: each names its table, and lacks what is null."""
+    with sqlite3.connect(sqlite) as connection, path.open("w") as file:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            cursor = connection.execute(f"SELECT * FROM {name}")
+            columns = [column[0] for column in cursor.description]
+            for row in cursor:
+                values = {column: value for column, value in zip(columns, row, strict=True) if value is not None}
+                file.write(json.dumps({"table": name, **values}) + "\n")
+    return path
+
+
+def test_json_lines_of_nsys_are_the_trace_that_its_sqlite_file_is(tmp_path):
+    texts = ((0, 10, None), (10, None, 'written, "table":"X"'), (20, 99, None))
+    rows = [
+        {"start": at, "end": at + 5, "eventType": 59, "globalTid": MAIN, "textId": text_id, "text": text, "domainId": 0}
+        for at, text_id, text in texts
+    ]
+    rows.append({"start": 30, "eventType": 59, "globalTid": MAIN, "textId": 10, "domainId": 0})  # never ended
+    export = make_export(tmp_path / "a.sqlite", {"NVTX_EVENTS": rows, "StringIds": strings("epoch", "step")})
+    lines = write_lines(export, tmp_path / "a.jsonl")
+    one, other = (convert_input(path, tmp_path / name) for path, name in ((export, "one"), (lines, "other")))
+    assert one == other
+    assert one.rows["ranges"] == 4
+    assert all(read_table(tmp_path / "one", name).equals(read_table(tmp_path / "other", name)) for name in TABLES)
+    with lines.open("a") as file:
+        file.write('{"table": "StringIds", "id": \n')
+    with pytest.raises(RecordError, match=r"a\.jsonl: damaged \(a.jsonl: JSON parse error"):
+        convert_input(lines, tmp_path / "trace")
+
+
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
 def test_folders_of_nsys_are_the_trace_that_its_sqlite_file_is(tmp_path, kind):
     rows = [

@@ -139,7 +139,7 @@ def gpu(start, end, **more):
 
 
 def test_kernels_with_and_without_graphs(tmp_path):
-    _, trace = convert(
+    info, trace = convert(
         tmp_path,
         {
             "StringIds": strings("gemm<float>", "gemm"),
@@ -158,7 +158,56 @@ def test_kernels_with_and_without_graphs(tmp_path):
         ("CUDA graph", 170, 190, 3, 6),
         ("unknown", 200, 201, 3, None),
     ]
+    assert "1 executions of CUDA graphs were traced as a whole: each counts as one kernel" in info.warnings[0]
     assert {(row["process"], row["device"], row["stream"]) for row in trace["kernels"]} == {(0, 0, 7)}
+
+
+def graph_launches(*starts):
+    name = {"nameId": 20, "globalTid": thread(1)}
+    return [{"start": start, "end": start + 5, "correlationId": 100 + number, **name} for number, start in enumerate(starts)]
+
+
+def node(start, end, graph, number):
+    return gpu(start, end, demangledName=10, correlationId=None, graphNodeId=graph << 32 | number)
+
+
+def graph_nodes():
+    """Graph 1 has two kernels and a fill, graph 2 one kernel; the first runs twice, with the other between."""
+    first, second = ([node(at, at + 4, 1, 1), node(at + 4, at + 8, 1, 2)] for at in (20, 50))
+    fills = [node(at, at + 3, 1, 3) | {"bytes": 64, "memKind": 2} for at in (28, 58)]
+    return [*first, node(40, 45, 2, 1), *second], fills
+
+
+def convert_graphs(tmp_path, calls, kernels, fills):
+    names = {"StringIds": strings("gemm", "cudaGraphLaunch_v10000")}
+    tables = {"CUPTI_ACTIVITY_KIND_KERNEL": kernels, "CUPTI_ACTIVITY_KIND_MEMSET": fills, "CUPTI_ACTIVITY_KIND_RUNTIME": calls}
+    info, trace = convert(tmp_path, {**names, **tables})
+    return info, [row["correlation"] for row in trace["kernels"]], [row["correlation"] for row in trace["copies"]]
+
+
+def test_nodes_of_graphs_without_a_launch_of_their_own_belong_to_that_of_their_graph(tmp_path):
+    info, kernels, fills = convert_graphs(tmp_path, graph_launches(5, 12, 19), *graph_nodes())
+    assert (kernels, fills) == ([100, 100, 101, 102, 102], [100, 102])
+    assert info.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("calls", "change"),
+    [
+        ((5, 12), lambda kernels: None),  # a launch is missing
+        ((5, 12, 55), lambda kernels: None),  # the third launch comes after the third execution
+        ((5, 12, 19), lambda kernels: kernels.pop()),  # of an execution a node is missing
+        ((5, 12, 19), lambda kernels: kernels[2].update(start=26)),  # two executions at once
+    ],
+)
+def test_nodes_of_graphs_whose_launch_is_not_certain_have_none(tmp_path, calls, change):
+    kernels, fills = graph_nodes()
+    change(kernels)
+    info, *found = convert_graphs(tmp_path, graph_launches(*calls), kernels, fills)
+    assert {one for correlations in found for one in correlations} == {None}
+    assert info.warnings == [
+        f"{len(kernels) + 2} kernels and copies of CUDA graphs cannot be joined to the launches of these graphs"
+    ]
 
 
 def test_copies_and_fills_have_kinds_memories_and_bytes(tmp_path):

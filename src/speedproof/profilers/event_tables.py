@@ -7,7 +7,7 @@ the profiler's own numbers and times count from wherever the profiler counts.
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +47,16 @@ def encode_names(indices: Integers, names: Sequence[str]) -> pa.DictionaryArray:
 
 def repeat_name(name: str, rows: int) -> pa.DictionaryArray:
     return encode_names(np.zeros(rows, np.int64), [name])
+
+
+def make_raw_table(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Return a raw table whose events are given one by one; what one does not give is null."""
+    arrays = {}
+    for field in TABLES[name]:
+        values = [row.get(field.name) for row in rows]
+        text = pa.types.is_dictionary(field.type)
+        arrays[field.name] = pa.array(values, pa.string()).dictionary_encode() if text else pa.array(values, pa.int64())
+    return pa.table(arrays)
 
 
 def generic_thread_name(name: str) -> str:

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from speedproof.profilers.nsys_formats import NSYS, NSYS_EXPORT, NSYS_REPORT, NSYS_TRACER
+from speedproof.profilers.rocprof_format import ROCPROF_TRACE
 from speedproof.profilers.torch_format import TORCH_TRACE, TORCH_TRACER
 from speedproof.profilers.trace_format import Profiler, RunTracer, TraceFormat
+from speedproof.profilers.xplane_format import XPLANE_TRACE
 from speedproof.util.errors import RecordError
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 # In the order in which help names them. Of one profiler's files that differ in their suffix alone, a later one is made of an
 # earlier one, and stands for it.
-FORMATS: list[TraceFormat] = [NSYS_REPORT, NSYS_EXPORT, TORCH_TRACE]
+FORMATS: list[TraceFormat] = [NSYS_REPORT, NSYS_EXPORT, TORCH_TRACE, ROCPROF_TRACE, XPLANE_TRACE]
 # What can trace runs; `auto` takes the first that works.
 RUN_TRACERS: dict["RunTracerName", RunTracer] = {"nsys": NSYS_TRACER, "kineto": TORCH_TRACER}
 
@@ -37,8 +39,8 @@ def find_run_tracer(name: "Backend") -> RunTracer | None:
 
 
 def find_format(path: Path) -> TraceFormat | None:
-    """Return the format of a path, by its name, else by its content; None if it is not a profiler's."""
-    return find_named(path) or next((one for one in FORMATS if one.recognize(path)), None)
+    """Return the format of a path, by its content, else by its name; None if it is not a profiler's."""
+    return next((one for one in FORMATS if one.recognize(path)), None) or find_named(path)
 
 
 def find_named(path: Path) -> TraceFormat | None:

@@ -31,10 +31,12 @@ def main_thread(process: int) -> int:
 
 def find_repeated(process: Integers, correlation: Integers) -> np.ndarray:
     """Tell which calls have the correlation id of another of their process: who launched what is not known."""
+    repeated = np.zeros(len(correlation), bool)
     known = np.flatnonzero(correlation != MISSING)
+    if (np.diff(correlation[known]) > 0).all():  # as they come of one thread, and then nothing need be sorted
+        return repeated
     order = known[np.lexsort((correlation[known], process[known]))]
     same = (np.diff(correlation[order]) == 0) & (np.diff(process[order]) == 0)
-    repeated = np.zeros(len(correlation), bool)
     repeated[order[1:][same]] = True
     return repeated
 
@@ -88,7 +90,7 @@ def memory_kind(name: str) -> str:
 
 def stack_tables(*tables: pa.Table) -> pa.Table:
     filled = [table for table in tables if len(table)] or [tables[0]]
-    return pa.concat_tables(filled).unify_dictionaries().combine_chunks()
+    return pa.concat_tables(filled, promote_options="default").unify_dictionaries().combine_chunks()
 
 
 def replace_devices(table: pa.Table, gpus: Mapping[tuple[int, int], int]) -> pa.Table:

@@ -32,10 +32,14 @@ from speedproof.profilers.nsys_columns import (
     without_autograd_numbers,
 )
 from speedproof.profilers.nsys_folder import ExportFolder
+from speedproof.profilers.nsys_formats import is_json_lines
+from speedproof.profilers.nsys_graphs import find_graph_launches, to_nodes
+from speedproof.profilers.nsys_lines import ExportLines
 from speedproof.profilers.nsys_samples import SampleReader
 from speedproof.profilers.nsys_sqlite import MISSING, ExportFile
 from speedproof.results.trace_tables import TraceInfo
 from speedproof.util.errors import RecordError
+from speedproof.util.memory import return_freed_memory
 from speedproof.util.progress_bar import SOON_S, report_progress
 
 NEWEST_SCHEMA = (3, 25)
@@ -74,7 +78,8 @@ def convert_export(sqlite: Path, folder: Path) -> TraceInfo:
 
     Raises :class:`RecordError` if the file is not an export, is damaged, or has a newer schema than is known.
     """
-    export = ExportFolder(sqlite) if sqlite.is_dir() else ExportFile(sqlite)
+    return_freed_memory()
+    export = (ExportFolder if sqlite.is_dir() else ExportLines if is_json_lines(sqlite) else ExportFile)(sqlite)
     try:
         return _Conversion(export).convert(folder)
     except (ValueError, OverflowError, pa.ArrowException) as error:
@@ -93,6 +98,7 @@ class _Conversion:
         rows = sum(map(self.export.count_rows, [*_EVENTS, "NVTX_EVENTS"]))
         with report_progress(f"{self.path}: reading", rows, "rows", after_s=SOON_S) as self.export.advance:
             raw = self._read_events()
+        raw |= self._launch_graphs(raw)
         raw |= self._number_devices(raw)
         self._read_complaints()
         thread_names = self._thread_names()
@@ -193,7 +199,7 @@ class _Conversion:
         `select` tells which rows are read.
         """
         raw = self.export.read_integers(table, columns)
-        raw["row"] = np.arange(len(raw["start"]))
+        raw["row"] = np.arange(len(raw["start"]), dtype=np.int32)
         if select is not None:
             kept = select(raw)
             raw = raw if kept.all() else {name: column[kept] for name, column in raw.items()}
@@ -220,6 +226,11 @@ class _Conversion:
         kernels = pa.table({**self._gpu_columns(raw), "name": self._look_up(raw[name], "kernels").fill_null("unknown")})
         whole = self._read_rows("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", _GPU_COLUMNS)
         graphs = pa.table({**self._gpu_columns(whole), "name": repeat_name("CUDA graph", len(whole["start"]))})
+        if len(graphs):
+            self.export.warn(
+                f"{len(graphs)} executions of CUDA graphs were traced as a whole: each counts as one kernel, which keeps the "
+                "GPU busy from its start to its end; profile with --cuda-graph-trace=node for their kernels"
+            )
         return stack_tables(kernels, graphs)
 
     def _read_copies(self) -> pa.Table:
@@ -337,7 +348,14 @@ class _Conversion:
             "stream": to_nullable(raw["streamId"]),
             "correlation": to_nullable(np.where(raw["correlationId"] == 0, MISSING, raw["correlationId"])),
             "graph": to_nullable(np.where(graph == 0, MISSING, graph)),
+            "node": to_nodes(raw["graphNodeId"]),
         }
+
+    def _launch_graphs(self, raw: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        tables, unknown = find_graph_launches(raw)
+        if unknown:
+            self.export.warn(f"{unknown} kernels and copies of CUDA graphs cannot be joined to the launches of these graphs")
+        return tables
 
     def _number_devices(self, raw: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         """Give each GPU one number in all processes: a process counts only the GPUs that it sees."""

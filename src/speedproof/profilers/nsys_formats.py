@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 NSYS = Profiler("nsys", "Nsight Systems")
 # The first words of a report: "NVIDIA Tegra Profiler Report 2023@4@4@54-…".
+_ROW = re.compile(rb'\{(?!"traceEvents").*"table"\s*:\s*"\w+"')
 _RECORDED_BY = re.compile(rb"Profiler Report (\d+(?:@\d+)+)")
 
 
@@ -76,9 +77,14 @@ def _digest(file: Path) -> str:
 
 
 def _is_export(path: Path) -> bool:
-    """Return whether this is an SQLite file, or what `nsys export --type parquetdir` or `arrowdir` writes."""
+    """Return whether this is an SQLite file, or what `nsys export` writes with `jsonlines`, `parquetdir` or `arrowdir`."""
     strings = any((path / f"StringIds.{kind}").is_file() for kind in ("parquet", "arrow"))  # a table that every export has
-    return strings or read_head(path).startswith(b"SQLite format 3\0")
+    return strings or read_head(path).startswith(b"SQLite format 3\0") or is_json_lines(path)
+
+
+def is_json_lines(path: Path) -> bool:
+    """Return whether a file begins with a row of a table, as `nsys export --type=jsonlines` writes it."""
+    return _ROW.match(read_head(path).split(b"\n")[0]) is not None
 
 
 def _find(profiling: "Profiling", _reason: str, _of_programs: bool) -> "Selection":
@@ -91,7 +97,7 @@ def _find(profiling: "Profiling", _reason: str, _of_programs: bool) -> "Selectio
 NSYS_TRACER = RunTracer("nsys (Nsight Systems)", suits="any program", within=False, takes_settings=True, find=_find)
 NSYS_EXPORT = TraceFormat(
     profiler=NSYS,
-    described="its SQLite, Parquet or Arrow export",
+    described="its SQLite, Parquet, Arrow or JSON lines export",
     writer="`nsys export`",
     suffixes=(".sqlite",),
     recognize=_is_export,

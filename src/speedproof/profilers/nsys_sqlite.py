@@ -135,7 +135,7 @@ class ExportFile:
             return fuller
         # Each column's parts are let go of as it is joined: all of them together are gigabytes of a large trace.
         return {column: np.concatenate(parts.pop(column)) if length else np.empty(0, np.int64) for column in present} | {
-            column: np.full(length, MISSING, np.int64) for column in columns if column not in present
+            column: np.broadcast_to(np.int64(MISSING), length) for column in columns if column not in present
         }
 
     def _find_fuller(self, table: str, there: dict[str, int]) -> str | None:

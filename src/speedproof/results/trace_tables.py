@@ -31,6 +31,9 @@ _LONGEST_SUM_NS = 100 * _YEAR_NS  # of all events of a table; sums are of 64 bit
 _ROWS_PER_BYTE, _SPARE_ROWS = 4, 1_000_000
 _BYTES_PER_BYTE, _SPARE_BYTES = 50, 64 << 20
 
+# Arrow's own pool keeps what was freed, hundreds of megabytes of a large trace; the system's gives it back.
+pa.set_memory_pool(pa.system_memory_pool())
+
 # Ranges of the framework's own, as `torch.autograd.profiler.emit_nvtx` names them.
 _OPERATOR = r"^(aten|autograd|torch|prims|c10d?)::|, (seq|op_id|sizes) = |^\w+Backward\d*$|^detach_?$"
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from speedproof.trace.events import Trace, with_names
 from speedproof.trace.intervals import Array, Intervals, holder
 
-_LAUNCHES = re.compile(r"(cuda|cu)(Launch(Cooperative)?Kernel\w*|GraphLaunch\w*)")
+_LAUNCHES = re.compile(r"(cuda|cu|hip)((Ext)?(Module)?Launch(Cooperative)?Kernel\w*|GraphLaunch\w*)")
 # What is launched while a CUDA graph is captured runs later, as the graph.
-_CAPTURES = re.compile(r"(cuda|cu)Stream(Begin|End)Capture\w*")
+_CAPTURES = re.compile(r"(cuda|cu|hip)Stream(Begin|End)Capture\w*")
 
 _MISSING = 0.01  # an iteration that lacks the kernels of more of its launches is recorded in part
 _FEWEST, _MOSTLY = 3, 0.5  # so many whole iterations, or this share of all, are enough to speak of
@@ -52,12 +52,13 @@ def check_recording(trace: Trace, process: int) -> Recording:
 
     Where as many kernels have no launch as launches have no kernel, they are not known to belong together, and none is lost.
     """
-    calls = trace.api[trace.api["process"] == process]
-    launches = with_names(calls, _LAUNCHES.fullmatch)
-    captured = _find_captured(with_names(calls, _CAPTURES.fullmatch), launches["start_ns"].to_numpy())
+    calls = trace.api[["start_ns", "end_ns", "thread", "correlation", "name"]][trace.api["process"] == process]
+    launches, captures = with_names(calls, _LAUNCHES.fullmatch), with_names(calls, _CAPTURES.fullmatch)
+    del calls  # it may be a copy of millions
+    captured = _find_captured(captures, launches["start_ns"].to_numpy())
     launches = launches[~captured & (launches["correlation"] >= 0).to_numpy()]
-    kernels = trace.activity[(trace.activity["process"] == process) & trace.activity["kernel"]]
-    launch, end_ns = kernels["launch"].to_numpy(), kernels["end_ns"].to_numpy()
+    kernels = (trace.activity["process"] == process).to_numpy() & trace.activity["kernel"].to_numpy()
+    launch, end_ns = (trace.activity[name].to_numpy()[kernels] for name in ("launch", "end_ns"))
     ended_ns = np.full(len(trace.api) + 1, _NEVER)  # the last one is for kernels without a launch
     np.maximum.at(ended_ns, launch, end_ns)
     asked_ns, ran_ns = _join_nested(launches, ended_ns[:-1][launches.index.to_numpy()])

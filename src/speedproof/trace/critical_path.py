@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import ClockSkew, CriticalPath, PathClass
-from speedproof.trace.events import Trace, bounds_of, cover_events, with_names
+from speedproof.trace.events import Trace, are_named, bounds_of, cover_events, with_names
 from speedproof.trace.idle_gaps import loop_calls, waiting_calls
 from speedproof.trace.intervals import Array, Intervals, coverage, difference, intersection, union
 from speedproof.trace.kernel_groups import is_communication
@@ -60,11 +60,10 @@ def find_critical_paths(trace: Trace, loop: Loop, activity: pd.DataFrame) -> lis
     loading = with_names(loop.on_main_thread(loop.phases), loads_data)
     transforms = loop.on_main_thread(loop.transforms)
     loads = cover_events(pd.concat([loading[_BOUNDS], transforms[_BOUNDS]]))
-    kernels, copies = activity[activity["kernel"]], activity[~activity["kernel"]]
-    communicates = kernels.index.isin(with_names(kernels, is_communication).index)
-    computing, communicating = cover_events(kernels[~communicates]), cover_events(kernels[communicates])
-    exposed = difference(intersection(device, communicating), computing)
-    copying = difference(intersection(device, cover_events(copies)), cover_events(kernels))
+    kernel, communicates = activity["kernel"].to_numpy(), are_named(activity, is_communication)
+    computing = cover_events(activity, kernel & ~communicates)
+    exposed = difference(intersection(device, cover_events(activity, kernel & communicates)), computing)
+    copying = difference(intersection(device, cover_events(activity, ~kernel)), cover_events(activity, kernel))
     parts: dict[PathClass, Intervals] = {
         "host": difference(host, loads),
         "loader": intersection(host, loads),
@@ -144,16 +143,18 @@ def _chain(trace: Trace, activity: pd.DataFrame) -> _Work:
 
     Work that begins before its launch, by a skew of the clocks, is moved to its launch: no effect comes before its cause.
     """
+    start, end = bounds_of(activity)
     early = _find_early(trace, activity)
-    start, end = (activity[name].to_numpy() + early for name in _BOUNDS)
+    if early.any():
+        start, end = start + early, end + early
+    del early
     # A call that copies from pageable memory returns after its work, which other work in the stream may have held up.
     launch, returned = (activity[name].to_numpy() for name in ("launch", "launch_end_ns"))
-    called = np.append(trace.api["start_ns"].to_numpy(), -1)[launch]
-    launched = np.where(returned <= start, returned, called)
-    by_end = np.argsort(end, kind="stable")
-    before = np.searchsorted(end[by_end], start, side="right") - 1
-    previous = np.append(by_end, -1)[before]
-    rows = np.arange(len(start))
+    launched = np.where(returned <= start, returned, np.append(trace.api["start_ns"].to_numpy(), -1)[launch])
+    by_end = np.argsort(end, kind="stable").astype(np.int32)  # of millions of rows, so that half the memory is enough
+    before = np.searchsorted(end[by_end], start, side="right").astype(np.int32) - 1
+    previous = np.append(by_end, np.int32(-1))[before]
+    rows = np.arange(len(start), dtype=np.int32)
     follows = (
         (before >= 0)
         & (previous != rows)

@@ -18,6 +18,7 @@ from speedproof.trace.intervals import Array, Intervals, union
 from speedproof.util.errors import RecordError
 
 Names: TypeAlias = "pd.Categorical[str]"
+Mask: TypeAlias = NDArray[np.bool_]
 
 
 def make_names(codes: NDArray[np.integer], names: Iterable[str]) -> Names:
@@ -42,8 +43,13 @@ def rename(events: pd.DataFrame, new_name: Callable[[str], str]) -> pd.DataFrame
 
 
 def with_names(events: pd.DataFrame, wanted: Callable[[str], object]) -> pd.DataFrame:
+    return events[are_named(events, wanted)]
+
+
+def are_named(events: pd.DataFrame, wanted: Callable[[str], object]) -> Mask:
+    """Tell which events have a name that is wanted."""
     names = events["name"].array
-    return events[np.array([*map(bool, map(wanted, names.categories)), False])[names.codes]]
+    return np.array([*map(bool, map(wanted, names.categories)), False])[names.codes]
 
 
 _CALL_VERSION = re.compile(r"(_ptsz)?(_v\d+)?$")
@@ -52,6 +58,7 @@ _CALL_VERSION = re.compile(r"(_ptsz)?(_v\d+)?$")
 _MOST_GPUS, _MOST_GPU_PROCESSES = 256, 1024
 
 _NONE = -1  # stands for null in integer columns: no correlation, no graph
+_NARROW = np.int32  # of what counts rows, and of correlation ids that fit: columns of millions of rows take memory
 
 
 @dataclass(frozen=True)
@@ -151,22 +158,27 @@ def _read_activity(read: Callable[..., pa.Table]) -> pd.DataFrame:
     columns = ["start_ns", "end_ns", "process", "device", "stream", "correlation"]
     kernels = to_frame(read("kernels", [*columns, "name"]))
     copies = to_frame(read("copies", [*columns, "kind", "source_memory", "target_memory"]))
-    both = pd.concat([kernels[columns].assign(kernel=True), copies[columns].assign(kernel=False)], ignore_index=True)
-    both["name"] = join_names([kernels["name"].array, _describe_copies(copies)])
-    both["pageable"] = np.append(np.zeros(len(kernels), bool), _touches(copies, "pageable").to_numpy())
-    return _sort_by_start(both)
+    order = np.argsort(np.append(kernels["start_ns"], copies["start_ns"]), kind="stable")
+    touched = np.append(np.zeros(len(kernels), bool), _touches(copies, "pageable").to_numpy())
+    name = join_names([kernels["name"].array, _describe_copies(copies)])[order]
+    # Column by column: the frames of millions of events, joined as a whole, are held three times.
+    both = {column: np.append(kernels.pop(column), copies.pop(column))[order] for column in columns}
+    return pd.DataFrame({**both, "kernel": order < len(kernels), "name": name, "pageable": touched[order]})
 
 
-def _find_launches(activity: pd.DataFrame, api: pd.DataFrame) -> Array:
+def _find_launches(activity: pd.DataFrame, api: pd.DataFrame) -> NDArray[np.integer]:
     """Return the row of each event's launching call, -1 if none in its process has its correlation id."""
-    launch = np.full(len(activity), -1)
+    launch = np.full(len(activity), -1, _NARROW)
+    correlation = api["correlation"].to_numpy()
     for process in activity["process"].unique():
         here = np.flatnonzero((activity["process"] == process).to_numpy())
-        calls = np.flatnonzero(((api["process"] == process) & (api["correlation"] >= 0)).to_numpy())
-        calls = calls[np.argsort(api["correlation"].to_numpy()[calls], kind="stable")]
-        known, wanted = api["correlation"].to_numpy()[calls], activity["correlation"].to_numpy()[here]
+        calls = np.flatnonzero((api["process"] == process).to_numpy() & (correlation >= 0))
+        if not (np.diff(correlation[calls]) >= 0).all():  # calls mostly come in the order of their ids
+            calls = calls[np.argsort(correlation[calls], kind="stable")]
+        known, wanted = correlation[calls], activity["correlation"].to_numpy()[here]
         at = np.searchsorted(known, wanted)  # the first call of several, such as a runtime call that calls the driver
-        found = (at < len(known)) & (np.append(known, -1)[np.minimum(at, len(known))] == wanted)
+        found = np.append(known, known.dtype.type(_NONE))[at] == wanted
+        found &= wanted >= 0
         launch[here[found]] = calls[at[found]]
     return launch
 
@@ -189,6 +201,9 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
     for index, field in enumerate(table.schema):
         if pa.types.is_integer(field.type) and table.column(index).null_count:
             table = table.set_column(index, field.name, pc.fill_null(table.column(index), _NONE))
+    if "correlation" in table.column_names and (pc.max(table["correlation"]).as_py() or 0) <= np.iinfo(_NARROW).max:
+        index = table.column_names.index("correlation")
+        table = table.set_column(index, "correlation", pc.cast(table["correlation"], pa.from_numpy_dtype(_NARROW)))
     return _sort_by_start(table.unify_dictionaries().to_pandas(split_blocks=True))
 
 
@@ -203,6 +218,7 @@ def bounds_of(events: pd.DataFrame) -> tuple[Array, Array]:
     return events["start_ns"].to_numpy(), events["end_ns"].to_numpy()
 
 
-def cover_events(events: pd.DataFrame) -> Intervals:
-    """Return the moments that any of these events cover."""
-    return union(*bounds_of(events))
+def cover_events(events: pd.DataFrame, rows: NDArray[np.integer] | Mask | None = None) -> Intervals:
+    """Return the moments that any of these events cover, or those of some rows, which are not copied as frames would be."""
+    start, end = bounds_of(events)
+    return union(start, end) if rows is None else union(start[rows], end[rows])

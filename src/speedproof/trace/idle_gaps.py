@@ -71,11 +71,12 @@ CAUSES: dict[str, str] = {
 # A call that returns when the GPU, or the memory's allocator, has done something. Copies of pageable memory are added:
 # the driver has to stage them, so that even the asynchronous call waits.
 _WAITS = re.compile(
-    r"(cuda|cu)(Device|Stream|Event|Ctx|Thread)Synchronize|cudaMemcpy(2D|3D|ToSymbol|FromSymbol)?|cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?"
-    r"|(cuda|cu)(Malloc|MemAlloc|Free|MemFree|HostAlloc|MemAllocHost|MallocHost|FreeHost|MemFreeHost)(_v2)?"
+    r"(cuda|cu|hip)(Device|Stream|Event|Ctx|Thread)Synchronize|(cuda|hip)Memcpy(2D|3D|ToSymbol|FromSymbol|WithStream)?"
+    r"|(cu|hip)Memcpy(HtoD|DtoH|DtoD)?(_v2)?"
+    r"|(cuda|cu|hip)(Malloc|MemAlloc|Free|MemFree|HostAlloc|MemAllocHost|MallocHost|FreeHost|MemFreeHost)(_v2)?"
 )
-_LOADS = re.compile(r"(cuda|cu)(Library|Module)Load\w*")
-_LAUNCHES = re.compile(r"(cuda|cu)(Launch|GraphLaunch|Memcpy|Memset).*")
+_LOADS = re.compile(r"(cuda|cu|hip)(Library|Module)Load\w*")
+_LAUNCHES = re.compile(r"(cuda|cu|hip)((Ext)?(Module)?Launch|GraphLaunch|Memcpy|Memset).*")
 # Python needs some 10 us from one operator's launch to the next, several times that under a profiler.
 _BETWEEN_LAUNCHES_NS = 100_000
 
@@ -125,7 +126,10 @@ def find_idle_gaps(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataF
     idle_gaps = _join([_split(moving, COPYING, kinds, most=True), *explained])
     begin = idle_gaps["start_ns"].to_numpy()
     stretch = np.where(idle_gaps["cause"] == COPYING, holder(moving, begin), len(moving) + holder(idle, begin))
-    named = {*activity["name"][activity["pageable"]], *map(_name_staging, trace.api["name"].cat.categories)}
+    named = {
+        *activity["name"].array[activity["pageable"].to_numpy()].unique(),
+        *map(_name_staging, trace.api["name"].cat.categories),
+    }
     pageable = idle_gaps["detail"].isin(named)
     return idle_gaps.assign(pageable=pageable, stretch=stretch, **parts.place(holder(parts.spans, begin)))
 
@@ -255,7 +259,8 @@ def loop_calls(calls: pd.DataFrame, trace: Trace, loop: Loop, activity: pd.DataF
 
 def waiting_calls(calls: pd.DataFrame, activity: pd.DataFrame) -> pd.DataFrame:
     """Return the calls that wait, copies of pageable memory under a name with that word."""
-    pageable = calls.index.isin(activity["launch"][activity["pageable"]])
+    staged = activity["launch"].to_numpy()[activity["pageable"].to_numpy()]
+    pageable = np.isin(calls.index, staged, kind="table" if len(staged) else None)
     waiting = with_names(calls[~pageable], _WAITS.fullmatch)
     staging = rename(calls[pageable], _name_staging)
     return pd.concat([waiting, staging]).assign(name=join_names([waiting["name"].array, staging["name"].array]))

@@ -56,6 +56,9 @@ def union(start: Array, end: Array) -> Intervals:
 
 def overlap(start: Array, end: Array, others: Intervals) -> Overlaps:
     """Return where each of any intervals (`left`) meets each of a disjoint list (`right`), in order of `left`."""
+    if not len(start) or not len(others):
+        nothing = np.empty(0, np.int64)
+        return Overlaps(nothing, nothing, nothing, nothing)
     first = np.searchsorted(others.end, start, side="right")
     count = np.maximum(np.searchsorted(others.start, end, side="left") - first, 0)
     count[end <= start] = 0
@@ -70,6 +73,8 @@ def intersection(some: Intervals, others: Intervals) -> Intervals:
 
 
 def difference(some: Intervals, others: Intervals) -> Intervals:
+    if not len(others):
+        return some
     everything = np.iinfo(np.int64)
     gaps = _drop_empty(np.append(everything.min, others.end), np.append(others.start, everything.max))
     return intersection(some, Intervals(*gaps))

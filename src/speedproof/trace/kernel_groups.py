@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from speedproof.trace.events import cover_events, with_names
+from speedproof.trace.events import are_named, cover_events
 from speedproof.trace.intervals import Intervals, coverage, difference
 from speedproof.util.units import NS_PER_S
 
@@ -20,6 +20,7 @@ COMMUNICATION = "communication"
 
 # Ordered: a kernel belongs to the first group whose pattern its name contains.
 GROUPS: dict[str, str] = {
+    "whole CUDA graph": r"^CUDA graph$",
     COMMUNICATION: r"nccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter",
     "layout change": (
         r"nchw_?(to|2)_?nhwc|nhwc_?(to|2)_?nchw|ncdhw_?to|ndhwc_?to|transpose|permute|tensorTransform|im2col|col2im"
@@ -96,8 +97,8 @@ def sum_kernels(kernels: pd.DataFrame, epochs: Intervals) -> pd.DataFrame:
 
 def measure_communication(kernels: pd.DataFrame, epochs: Intervals) -> tuple[float, float]:
     """Return how long kernels communicate, and what of it no other kernel runs beside, in seconds an epoch."""
-    communication = with_names(kernels, is_communication)
-    whole = cover_events(communication)
-    exposed = difference(whole, cover_events(kernels.drop(communication.index)))
+    communicates = are_named(kernels, is_communication)
+    whole = cover_events(kernels, communicates)
+    exposed = difference(whole, cover_events(kernels, ~communicates))
     whole_ns, exposed_ns = (int(coverage(part, epochs.start, epochs.end).sum()) for part in (whole, exposed))
     return whole_ns / len(epochs) / NS_PER_S, exposed_ns / len(epochs) / NS_PER_S

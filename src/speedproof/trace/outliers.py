@@ -23,43 +23,55 @@ def list_gaps(idle_gaps: pd.DataFrame, activity: pd.DataFrame, zero_ns: int) -> 
     """
     if idle_gaps.empty:
         return []
-    pieces = idle_gaps.sort_values("start_ns", ignore_index=True)
-    start, end, epoch = (pieces[name].to_numpy() for name in ("start_ns", "end_ns", "epoch"))
-    part = pieces["part"].array.codes
-    first = np.ones(len(pieces), bool)
-    first[1:] = (start[1:] != end[:-1]) | (epoch[1:] != epoch[:-1]) | (part[1:] != part[:-1])
-    gap, opening = np.cumsum(first) - 1, np.flatnonzero(first)
-    length = end - start
-    total = np.bincount(gap, length)
-    chosen = np.argsort(-total, kind="stable")[:_MOST_GAPS]
-    opened, closing = opening[chosen], np.append(opening[1:], len(pieces))[chosen] - 1
-    shares = pieces.assign(gap=gap, length=length)[np.isin(gap, chosen)]
-    shares = shares.groupby(["gap", "cause", "detail"], observed=True)["length"].sum().reset_index()
-    most = shares.sort_values("length", kind="stable").drop_duplicates("gap", keep="last").set_index("gap")
+    longest = _take_longest(idle_gaps)
+    start, end = (np.array([gap[name].iloc[place] for gap in longest]) for name, place in (("start_ns", 0), ("end_ns", -1)))
     kernels = activity.loc[activity["kernel"], ["name", "start_ns", "end_ns"]]
-    before, after = _name_neighbours(kernels, start[opened], end[closing])
+    before, after = _name_neighbours(kernels, start, end)
     return [
-        Gap(
-            epoch=int(epoch[place]),
-            part=pieces["part"].array[place],
-            start_s=(int(start[place]) + zero_ns) / NS_PER_S,
-            duration_s=float(total[number]) / NS_PER_S,
-            cause=most.at[number, "cause"],
-            detail=most.at[number, "detail"],
-            share=float(most.at[number, "length"] / total[number]),
-            before=previous,
-            after=following,
-        )
-        for number, place, previous, following in zip(chosen.tolist(), opened, before, after, strict=True)
+        _describe_gap(gap, zero_ns, previous, following)
+        for gap, previous, following in zip(longest, before, after, strict=True)
     ]
+
+
+def _take_longest(idle_gaps: pd.DataFrame) -> list[pd.DataFrame]:
+    """Return the pieces of each of the longest gaps, in order."""
+    order = np.argsort(idle_gaps["start_ns"].to_numpy(), kind="stable")
+    start, end, epoch = (idle_gaps[name].to_numpy()[order] for name in ("start_ns", "end_ns", "epoch"))
+    part = idle_gaps["part"].array.codes[order]
+    first = np.ones(len(order), bool)
+    first[1:] = (start[1:] != end[:-1]) | (epoch[1:] != epoch[:-1]) | (part[1:] != part[:-1])
+    opening = np.flatnonzero(first)
+    closing = np.append(opening[1:], len(order)) - 1
+    chosen = np.argsort(start[opening] - end[closing], kind="stable")[:_MOST_GAPS]
+    bounds = zip(opening[chosen].tolist(), closing[chosen].tolist(), strict=True)
+    return [idle_gaps.iloc[order[opened : closed + 1]] for opened, closed in bounds]
+
+
+def _describe_gap(pieces: pd.DataFrame, zero_ns: int, before: str, after: str) -> Gap:
+    """Return one gap, under the cause and the detail that fill most of it."""
+    lengths = pieces["end_ns"] - pieces["start_ns"]
+    sums = lengths.groupby([pieces["cause"], pieces["detail"]], observed=True).sum().sort_values(kind="stable")
+    (cause, detail), total_ns = sums.index[-1], int(lengths.sum())
+    return Gap(
+        epoch=int(pieces["epoch"].iloc[0]),
+        part=pieces["part"].iloc[0],
+        start_s=(int(pieces["start_ns"].iloc[0]) + zero_ns) / NS_PER_S,
+        duration_s=total_ns / NS_PER_S,
+        cause=cause,
+        detail=detail,
+        share=float(sums.iloc[-1] / total_ns),
+        before=before,
+        after=after,
+    )
 
 
 def _name_neighbours(kernels: pd.DataFrame, start: Array, end: Array) -> tuple[list[str], list[str]]:
     """Return the kernels that ended last before each gap and started first after it; empty where none did."""
     names = [*map(str, kernels["name"].array.categories), ""]
     codes = np.append(kernels["name"].array.codes, len(names) - 1)
-    by_end = np.append(np.argsort(kernels["end_ns"].to_numpy(), kind="stable"), len(kernels))
-    last = by_end[np.searchsorted(np.sort(kernels["end_ns"].to_numpy()), start, side="right") - 1]  # -1: none, the last entry
+    ends = kernels["end_ns"].to_numpy()
+    by_end = np.append(np.argsort(ends, kind="stable"), len(kernels))
+    last = by_end[np.searchsorted(ends, start, side="right", sorter=by_end[:-1]) - 1]  # -1: none, the last entry
     following = np.searchsorted(kernels["start_ns"].to_numpy(), end)
     return [names[code] for code in codes[last]], [names[code] for code in codes[following]]
 

@@ -6,6 +6,7 @@ from typing import Any, get_origin
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from speedproof.results.files import write_sealed
@@ -30,14 +31,15 @@ from speedproof.trace.advice import give_advice
 from speedproof.trace.attribution import attribute_activity, explain_unattributed
 from speedproof.trace.counters import count_functions, summarize_memory, summarize_metrics
 from speedproof.trace.critical_path import find_critical_paths, measure_skew
-from speedproof.trace.events import Trace, bounds_of, cover_events, read_events, with_names
+from speedproof.trace.events import Trace, are_named, bounds_of, cover_events, read_events, with_names
 from speedproof.trace.idle_gaps import HOST, NO_RANGE, UNEXPLAINED, find_idle_gaps
-from speedproof.trace.intervals import Intervals, coverage, difference, holder, intersection, overlap, total
+from speedproof.trace.intervals import Array, Intervals, coverage, difference, holder, intersection, total
 from speedproof.trace.iterations import Choice
 from speedproof.trace.kernel_groups import is_communication, measure_communication, sum_kernels
 from speedproof.trace.loop import Loop, find_loop
 from speedproof.trace.outliers import list_gaps, list_slowest
 from speedproof.trace.roles import loads_data
+from speedproof.util.memory import return_freed_memory
 from speedproof.util.units import NS_PER_S
 
 # Listed at most: each may have a row in each iteration.
@@ -66,6 +68,7 @@ def analyze_trace(
         RecordError: no trace lies there, it holds nothing and may not, it has no such process, or no range matches `epoch`
 
     """
+    return_freed_memory()
     trace = read_events(folder)
     if may_be_empty and trace.is_empty:
         return _summarize_nothing(trace)
@@ -78,13 +81,14 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
     epochs = _summarize_epochs(loop, activity)
     warm_up = count_warm_up(len(epochs))
     counted = Intervals(loop.spans.start[warm_up:], loop.spans.end[warm_up:])
-    steady = idle_gaps[idle_gaps["epoch"] > warm_up]
-    unexplained = cover_events(steady[steady["cause"].isin([HOST, NO_RANGE])])
+    steady = (idle_gaps["epoch"] > warm_up).to_numpy(bool)
+    unexplained = cover_events(idle_gaps, steady & idle_gaps["cause"].isin([HOST, NO_RANGE]).to_numpy(bool))
     unattributed = explain_unattributed(loop, activity)
     processes = list_gpu_processes(trace, loop) if loop.recorded else []
     ideal, overlapped = _ideal_epochs(loop, activity, warm_up)
     account, zero_ns = account_for(loop, activity, idle_gaps), trace.info.zero_ns or 0
     metrics, notes = summarize_metrics(trace.metrics, activity["device"].unique().tolist(), counted)
+    free_ns = _free_ns(activity, counted)
     streams, unlisted = _summarize_streams(loop, activity)
     return Summary(
         profiler=trace.info.profiler,
@@ -117,7 +121,7 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
         unattributed=unattributed,
         ideal_epoch_s=ideal,
         overlapped_epoch_s=overlapped,
-        advice=give_advice(steady, int(counted.length.sum()), len(counted), _free_ns(activity, counted)),
+        advice=give_advice(idle_gaps[steady], int(counted.length.sum()), len(counted), free_ns),
         warnings=list(dict.fromkeys([*trace.info.warnings, *loop.warnings, *notes, *unlisted, *warn_of_others(processes)])),
     )
 
@@ -148,13 +152,13 @@ def write_summary(summary: Summary, folder: Path) -> None:
 
 def _free_ns(activity: pd.DataFrame, epochs: Intervals) -> int:
     """Return how long kernels run in these epochs while nothing is copied."""
-    kernels = activity["kernel"]
-    free = difference(cover_events(activity[kernels]), cover_events(activity[~kernels]))
+    kernels = activity["kernel"].to_numpy()
+    free = difference(cover_events(activity, kernels), cover_events(activity, ~kernels))
     return int(coverage(free, epochs.start, epochs.end).sum())
 
 
 def _summarize_communication(kernels: pd.DataFrame, epochs: Intervals) -> Communication | None:
-    if with_names(kernels, is_communication).empty:
+    if not are_named(kernels, is_communication).any():
         return None
     whole_s, exposed_s = measure_communication(kernels, epochs)
     return Communication(seconds_per_epoch=whole_s, exposed_s=exposed_s)
@@ -169,12 +173,11 @@ def _summarize_kernels(trace: Trace, loop: Loop, epochs: Intervals) -> list[Kern
 
 def _sum_launches(trace: Trace) -> dict[str, float]:
     """Return the time of the calls that launched each kernel, by its name; one that launched several counts a part for each."""
-    kernels = trace.activity[trace.activity["kernel"] & (trace.activity["launch"] >= 0)]
-    launch = kernels["launch"].to_numpy()
+    launched = trace.activity["kernel"].to_numpy() & (trace.activity["launch"].to_numpy() >= 0)
+    launch = trace.activity["launch"].to_numpy()[launched]
     took = (trace.api["end_ns"] - trace.api["start_ns"]).to_numpy()
     shared = np.bincount(launch, minlength=len(took) + 1)
-    lengths = pd.Series(took[launch] / shared[launch], index=kernels.index)
-    sums = lengths.groupby(kernels["name"], observed=True).sum()
+    sums = pd.Series(took[launch] / shared[launch]).groupby(trace.activity["name"].array[launched], observed=True).sum()
     return dict(zip(map(str, sums.index), sums.tolist(), strict=True))
 
 
@@ -187,13 +190,13 @@ def _in_seconds(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _summarize_epochs(loop: Loop, activity: pd.DataFrame) -> list[Epoch]:
-    spans = loop.spans
+    spans, kernel = loop.spans, activity["kernel"].to_numpy(bool)
     table = pd.DataFrame(
         {
             "duration_ns": spans.length,
             "training_ns": loop.epochs["training_end_ns"] - spans.start,
             "validates": loop.epochs["validates"],
-            "kernel_busy_fraction": coverage(cover_events(activity[activity["kernel"]]), spans.start, spans.end) / spans.length,
+            "kernel_busy_fraction": coverage(cover_events(activity, kernel), spans.start, spans.end) / spans.length,
             "gpu_busy_fraction": coverage(cover_events(activity), spans.start, spans.end) / spans.length,
         }
     )
@@ -207,44 +210,53 @@ def _summarize_epochs(loop: Loop, activity: pd.DataFrame) -> list[Epoch]:
 
 def _summarize_phases(loop: Loop, activity: pd.DataFrame) -> list[Phase]:
     """Return one row for each phase and part, in order of first appearance."""
-    caused = activity[activity["phase"] >= 0]
-    spans = caused.groupby("phase").agg(first=("start_ns", "min"), last=("end_ns", "max"))
+    caused = np.flatnonzero(activity["phase"].to_numpy() >= 0)
+    phase = activity["phase"].to_numpy()[caused]
+    start, end = bounds_of(activity)
+    first_ns, last_ns = np.full(len(loop.phases), np.iinfo(np.int64).max), np.zeros(len(loop.phases), np.int64)
+    np.minimum.at(first_ns, phase, start[caused])
+    np.maximum.at(last_ns, phase, end[caused])
     calls = loop.phases.assign(
-        wall_ns=loop.phases["end_ns"] - loop.phases["start_ns"],
-        projected_ns=(spans["last"] - spans["first"]).reindex(loop.phases.index, fill_value=0),
+        wall_ns=loop.phases["end_ns"] - loop.phases["start_ns"], projected_ns=np.maximum(last_ns - first_ns, 0)
     )
     group = calls.groupby(["name", "part"], observed=True, sort=False)
     table = group.agg(calls=("wall_ns", "size"), wall_ns=("wall_ns", "sum"), projected_ns=("projected_ns", "sum"))
-    number = group.ngroup().to_numpy()[caused["phase"]]  # groups count in the order in which the table lists them
+    number = group.ngroup().to_numpy()[phase]  # groups count in the order in which the table lists them
     order = np.argsort(number, kind="stable")  # each group's work lies together: names may be as many as events
     first = np.searchsorted(number[order], np.arange(len(table) + 1))
-    busy = [_busy_times(caused.iloc[order[first[row] : first[row + 1]]]) for row in range(len(table))]
+    work = caused[order]
+    busy = [_busy_times(activity, np.sort(work[first[row] : first[row + 1]])) for row in range(len(table))]
     table = table.reset_index().join(pd.DataFrame(busy, columns=["gpu_busy_ns", "kernel_busy_ns", "copy_busy_ns", "method"]))
     return [Phase.model_validate(row) for row in _in_seconds(table).to_dict("records")]
 
 
-def _busy_times(work: pd.DataFrame) -> tuple[int, int, int, str]:
-    """Return how long any of this work, its kernels, its copies kept the GPU busy, and how it was attributed."""
+def _busy_times(activity: pd.DataFrame, rows: NDArray[np.integer]) -> tuple[int, int, int, str]:
+    """Return how long any work of these rows, its kernels, its copies kept the GPU busy, and how it was attributed."""
     methods = {(): "none", (True,): "own_thread", (False,): "main_thread_window", (False, True): "both"}
-    kernel = work["kernel"]
-    return (
-        total(cover_events(work)),
-        total(cover_events(work[kernel])),
-        total(cover_events(work[~kernel])),
-        methods[tuple(sorted(work["own_thread"].unique()))],
-    )
+    kernel, own = (activity[name].to_numpy()[rows] for name in ("kernel", "own_thread"))
+    busy = [total(cover_events(activity, some)) for some in (rows, rows[kernel], rows[~kernel])]
+    return busy[0], busy[1], busy[2], methods[tuple(np.unique(own).tolist())]
 
 
 def _summarize_idle_gaps(idle_gaps: pd.DataFrame, warm_up: int, counted: int) -> list[IdleGap]:
     """Return one row for each cause and detail, the largest first; so many epochs count after those that warm up."""
-    lengths = idle_gaps.assign(total_ns=idle_gaps["end_ns"] - idle_gaps["start_ns"])
-    lengths["steady_ns"] = lengths["total_ns"].where(lengths["epoch"] > warm_up, 0)
-    lengths["covered_ns"] = lengths["total_ns"].where(lengths["cause"] != UNEXPLAINED, 0)
-    group = lengths.groupby(["cause", "detail"], observed=True)
-    table = group[["total_ns", "covered_ns", "steady_ns"]].sum()
-    table["count"] = lengths.drop_duplicates(["cause", "detail", "stretch"]).groupby(["cause", "detail"], observed=True).size()
-    table = table.reset_index()
-    table["coverage"] = table.pop("covered_ns") / table["total_ns"]
+    if idle_gaps.empty:
+        return []
+    cause, detail = idle_gaps["cause"].array, idle_gaps["detail"].array
+    key, kinds = pd.factorize(cause.codes * np.int64(len(detail.categories)) + detail.codes, sort=True)
+    start, end = bounds_of(idle_gaps)
+    sums = np.zeros((2, len(kinds)), np.int64)
+    np.add.at(sums[0], key, end - start)
+    np.add.at(sums[1], key, np.where(idle_gaps["epoch"].to_numpy() > warm_up, end - start, 0))
+    stretch = idle_gaps["stretch"].to_numpy()
+    among = int(stretch.max()) + 1
+    pieces = np.sort(key * among + stretch)  # several pieces of a stretch with one cause and detail count once
+    distinct = pieces[np.append(True, pieces[1:] != pieces[:-1])]
+    of_cause, of_detail = np.divmod(kinds, len(detail.categories))
+    table = pd.DataFrame({"cause": cause.categories[of_cause], "detail": detail.categories[of_detail], "total_ns": sums[0]})
+    table["count"] = np.bincount(distinct // among, minlength=len(kinds))
+    table["steady_ns"] = sums[1]
+    table["coverage"] = np.where(table["cause"] != UNEXPLAINED, 1.0, 0.0)
     table["seconds_per_epoch"] = table.pop("steady_ns") / counted / NS_PER_S
     table = table.sort_values("total_ns", ascending=False, kind="stable")
     return [IdleGap.model_validate(row) for row in _in_seconds(table).to_dict("records")]
@@ -255,10 +267,11 @@ def _summarize_streams(loop: Loop, activity: pd.DataFrame) -> tuple[list[Stream]
     chosen, notes = _choose_streams(activity, len(loop.spans))
     tables = []
     for device in np.unique(activity["device"]).tolist():
-        on_device = activity[activity["device"] == device]
-        tables.append(_busy_by_epoch(loop, device, None, on_device))
+        on_device = np.flatnonzero(activity["device"].to_numpy() == device)
+        tables.append(_busy_by_epoch(loop, activity, on_device, device))
+        on_stream = activity["stream"].to_numpy()[on_device]
         streams = [stream for one, stream in chosen if one == device]
-        tables += [_busy_by_epoch(loop, device, stream, on_device[on_device["stream"] == stream]) for stream in streams]
+        tables += [_busy_by_epoch(loop, activity, on_device[on_stream == stream], device, stream) for stream in streams]
     if not tables:
         return [], []
     table = pd.concat(tables, ignore_index=True).sort_values("epoch", kind="stable")
@@ -275,10 +288,12 @@ def _choose_streams(activity: pd.DataFrame, epochs: int) -> tuple[list[tuple[int
     return sorted(busy.nlargest(most).index.tolist()), [note]
 
 
-def _busy_by_epoch(loop: Loop, device: int, stream: int | None, work: pd.DataFrame) -> pd.DataFrame:
+def _busy_by_epoch(
+    loop: Loop, activity: pd.DataFrame, rows: NDArray[np.integer], device: int, stream: int | None = None
+) -> pd.DataFrame:
     """Return how long work of one device, or one of its streams, kept it busy in each epoch; a stream at rest has no row."""
-    spans = loop.spans
-    kernels, copies = (cover_events(work[work["kernel"] == kind]) for kind in (True, False))
+    spans, kernel = loop.spans, activity["kernel"].to_numpy()[rows]
+    kernels, copies = cover_events(activity, rows[kernel]), cover_events(activity, rows[~kernel])
     busy = {"kernel": kernels, "copy": copies}
     table = pd.DataFrame({f"{name}_busy_ns": coverage(some, spans.start, spans.end) for name, some in busy.items()})
     table["overlap_ns"] = coverage(intersection(kernels, copies), spans.start, spans.end)
@@ -319,39 +334,47 @@ def _ideal_epochs(loop: Loop, activity: pd.DataFrame, warm_up: int) -> tuple[flo
 
 def measure_launches(trace: Trace, loop: Loop, activity: pd.DataFrame, epochs: Intervals) -> Launches | None:
     """Return how the kernels that the loop's process launched in these epochs were queued; None where no launch is known."""
-    rows = activity[activity["kernel"] & (activity["launch"] >= 0) & (activity["process"] == loop.process)]
-    launch = rows["launch"].to_numpy()
+    rows = activity["kernel"].to_numpy() & (activity["launch"].to_numpy() >= 0)
+    rows &= activity["process"].to_numpy() == loop.process
+    launch = activity["launch"].to_numpy()[rows]
     called, returned = (trace.api[name].to_numpy()[launch] for name in ("start_ns", "end_ns"))
-    inside = np.isin(np.arange(len(rows)), overlap(called, called + 1, epochs).left)
+    inside = holder(epochs, called) >= 0
     if not inside.any():
         return None
-    start, end = bounds_of(rows)
+    took = returned - called
+    del called  # each of these may take a hundred megabytes
+    start, end = (bound[rows] for bound in bounds_of(activity))
+    took = took[inside]
+    short = (end - start)[inside] < took
+    del end
+    queued_ns = int(coverage(epochs, returned, np.maximum(start, returned)).sum())
     waits = np.maximum(start - returned, 0)
-    queued = overlap(returned, start, epochs)
-    # The number of waiting kernels changes at each launch and each start; at equal times the start comes first.
-    moment = np.concatenate([start[waits > 0], returned[waits > 0]])
-    change = np.repeat([-1, 1], int((waits > 0).sum()))
-    waiting = np.cumsum(change[np.lexsort((change, moment))])
-    calls, first = np.unique(launch[inside], return_index=True)  # a graph's kernels share one
-    took = (returned - called)[inside]
+    first = ~pd.Series(launch[inside]).duplicated().to_numpy()  # a graph's kernels share one call
     return Launches(
-        calls=len(calls),
+        calls=int(first.sum()),
         call_s=float(np.median(took[first])) / NS_PER_S,
         delay_s=float(np.median(waits[inside])) / NS_PER_S,
         delay_p99_s=float(np.percentile(waits[inside], 99)) / NS_PER_S,
-        short_fraction=float(np.mean((end - start)[inside] < took)),
-        queue_mean=float(queued.length.sum() / epochs.length.sum()),
-        queue_most=int(waiting.max(initial=0)),
+        short_fraction=float(np.mean(short)),
+        queue_mean=float(queued_ns / epochs.length.sum()),
+        queue_most=_count_queued(returned[waits > 0], start[waits > 0]),
     )
+
+
+def _count_queued(returned: Array, start: Array) -> int:
+    """Return how many kernels wait at most: those whose launch had returned, and that had not started."""
+    asked, begun = (np.sort(moment, kind="stable") for moment in (returned, start))  # both nearly are in order already
+    waiting = np.searchsorted(begun, asked, side="right")
+    return int((np.arange(1, len(asked) + 1) - waiting).max(initial=0))
 
 
 def list_gpu_processes(trace: Trace, loop: Loop) -> list[Process]:
     """Return the processes that used a GPU, and the loop's own, with the share that each has of the GPUs' busy time."""
     busy_ns, devices = {loop.process: 0}, {loop.process: list[int]()}
     places = trace.activity[["process", "device"]].drop_duplicates().sort_values(["process", "device"])
+    by_process, by_device = (trace.activity[name].to_numpy() for name in ("process", "device"))
     for process, device in places.itertuples(index=False):
-        work = trace.activity[(trace.activity["process"] == process) & (trace.activity["device"] == device)]
-        covered = total(cover_events(work))
+        covered = total(cover_events(trace.activity, (by_process == process) & (by_device == device)))
         busy_ns[process] = busy_ns.get(process, 0) + covered
         devices.setdefault(process, []).append(device)
     whole_ns = max(sum(busy_ns.values()), 1)
