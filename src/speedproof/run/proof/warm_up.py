@@ -48,6 +48,7 @@ from speedproof.run.quality_command import Judge, find_judge, measure_quality
 from speedproof.run.read_lines import read_lines
 from speedproof.run.read_marks import read_marks
 from speedproof.run.read_progress import read_progress
+from speedproof.run.resumed import count_steps
 from speedproof.run.run_experiment import list_variables
 from speedproof.run.tampering import Manifest
 from speedproof.run.watched_program import Task, Watched, cut_to_limit, list_own_places, watch_program
@@ -196,7 +197,8 @@ def _count_common(setting: _Setting, reading: Reading, tried: Mapping[str, _Trie
 def _take(tried: _Tried, marks: Marks, epochs: int | None) -> _Tried:
     """Return what was found of a warm-up if `marks` are read of it, and as if it had ended with its first `epochs`."""
     seen, marks = cut_to_limit(tried.seen, marks, epochs)
-    fresh = _observe(tried.observed.changed, seen, marks, tried.observed.kept_caches)
+    kept = {name: getattr(tried.observed, name) for name in ("began_unix_ns", "steps")}
+    fresh = _observe(tried.observed.changed, seen, marks, tried.observed.kept_caches).model_copy(update=kept)
     quality = marks.last_quality if marks.qualities else tried.quality
     return replace(tried, seen=seen, marks=marks, arrivals=judge_arrivals(marks), observed=fresh, quality=quality)
 
@@ -236,7 +238,7 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
     log_file, variant = setting.folder / f"{name}.txt", setting.config.completed_variants[name]
     begun_s = time.monotonic()
     with removable_folder() as run, working_folder(workload, variant) as place:
-        copy_s = time.monotonic() - begun_s
+        copy_s, begun_ns = time.monotonic() - begun_s, time.time_ns()
         linked = LinkedFiles(variant, place if variant.place is None else Path(variant.place), workload)
         with noting_reads(map(Path, _list_changed_before(before))) as read:
             seen, judge = _run_once(setting, variant, log_file, run, place)
@@ -264,7 +266,9 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
         *describe_cut(seen.cut),
         *beside,
     ]
-    observed = _observe(files.changed, seen, marks, cached)
+    observed = _observe(files.changed, seen, marks, cached).model_copy(
+        update={"began_unix_ns": begun_ns, "steps": count_steps(log_file)}
+    )
     return _Tried(seen, marked, copy_s, marks, judge_arrivals(marks), notes, observed, files, quality)
 
 
