@@ -210,7 +210,7 @@ def _try_all(setting: _Setting, manifest: Manifest, begin: Begin) -> dict[str, _
     # The first variant last: what it leaves for others, they do not find in their warm-ups.
     for name in reversed(names):
         budget_min = None if setting.stop else setting.request.budget
-        begin(partial(describe_warm_up, setting.called[name], len(names), budget_min))
+        begin(partial(describe_warm_up, setting.called[name], len(names) + setting.request.control, budget_min))
         tried[name] = _try_variant(setting, name, [one.files for one in tried.values()])
         if (kept := variants[name].kept_caches) is not None:
             manifest.add(Path(kept))
