@@ -2,12 +2,14 @@
 
 import json
 import re
+import sys
 
 import pytest
 from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.results.run_record import read_epochs
+from speedproof.results.trace_tables import read_table
 from speedproof.run.proof.stop_after import StopAfter, describe_warm_up, propose_stop, question_budget, read_stop
 
 READ = ("--epoch-s", r"took (\S+) s", "--device", "cpu", "--rounds", "4", "--json")
@@ -80,9 +82,29 @@ def test_any_other_limit_is_a_mistake(text):
         read_stop(text)
 
 
-def test_a_run_that_is_ended_early_cannot_be_profiled():
-    result = prove("--stop-after", "3", "--profiled", "1")
-    assert "--stop-after and --profiled: a run that is ended early leaves no trace" in str(result.exception)
+SPINS = """
+import itertools, sys, time
+import nvtx
+for epoch in itertools.count():
+    with nvtx.annotate("epoch"):
+        time.sleep(float(sys.argv[1]))
+    print(f"took {sys.argv[1]}00 s", flush=True)
+"""
+
+
+def test_a_run_that_is_ended_early_is_profiled_too(place, needs_nsys):
+    (place / "spins.py").write_text(SPINS)
+    commands = [f"{sys.executable} spins.py {seconds}" for seconds in (0.2, 0.1)]
+    result = prove(*READ, "--stop-after", "3", "--profiled", "1", commands=commands)
+    assert result.exit_code == 0, (result.output, result.exception)
+    (run,) = (place / "out").glob("results/experiments/*/runs/*-b-profiled")
+    assert len(read_epochs(run)) == 3
+    assert (read_table(run / "trace", "ranges").column("name").to_pylist().count("epoch")) >= 3
+
+
+def test_ranges_of_a_run_that_is_ended_early_cannot_be_read():
+    result = prove("--stop-after", "3", "--epoch-range", "epoch")
+    assert "--stop-after and --epoch-range: a run that is ended early leaves no ranges" in str(result.exception)
 
 
 def test_the_plan_proposes_a_limit_if_whole_runs_exceed_the_budget():

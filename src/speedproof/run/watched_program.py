@@ -58,6 +58,7 @@ class Task:
     blind: bool = False  # whether it sees nothing of ours
     hidden: Sequence[str] = ()  # what it does not see though it is there, by real paths, if its variant is isolated
     recognizing: bool = False  # whether its lines are searched for those of known programs
+    under_nsys: bool = False  # whether its command begins with the words of nsys
     stop_after: int = 0  # epochs, after which it is ended; 0: it ends by itself
     stop_after_s: float | None = None  # seconds
 
@@ -146,7 +147,8 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
             command = _enclose(task, stands, place, [] if task.blind else [reported, modules])
             live = LiveEpochs(variant.reads, task.stop_after, place, relay.printed, arrivals, file, task.recognizing)
             limits = RunLimits(
-                task.config.measurement.timeout_s, task.stop_after_s, live.are_enough if task.stop_after else None
+                *(task.config.measurement.timeout_s, task.stop_after_s, live.are_enough if task.stop_after else None),
+                spared="nsys" if task.under_nsys else "",
             )
             end, life = _run_in(task, command, environment, relay.output, reported / MARKS_FILE, limits)
         ranges = injected.read()

@@ -141,7 +141,7 @@ def warm_up(out: Path, config: Config, workload: Workload, request: ProofRequest
         watched_s[name] = _try_variant(setting, name).observed.process_s
     for name in tried if request.profiled else []:
         begin(f"warm-up: profiling {setting.called[name]}")
-        try_profiler(config, workload, name, setting.folder)
+        try_profiler(config, workload, name, setting.folder, setting.stop.epochs or 0, needs_recognizing(request))
     found = _summarize(setting, reading, tried, without, watched_s)
     return found.model_copy(update={"unwatched": unwatched, "recognized": recognized})
 
