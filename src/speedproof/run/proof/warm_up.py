@@ -40,12 +40,11 @@ from speedproof.run.proof.left_files import (
 from speedproof.run.proof.parent_folders import describe_beside, explain_missing, list_beside
 from speedproof.run.proof.plausible_times import check_observed_growth, check_total
 from speedproof.run.proof.profiled_warm_up import try_profiler
-from speedproof.run.proof.recognition import choose_reading, needs_recognizing
+from speedproof.run.proof.recognition import choose_reading, needs_recognizing, read_recognized
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.stop_after import StopAfter, describe_warm_up
 from speedproof.run.proof.variant_labels import call_variants
 from speedproof.run.quality_command import Judge, find_judge, measure_quality
-from speedproof.run.read_lines import read_lines
 from speedproof.run.read_marks import read_marks
 from speedproof.run.read_progress import read_progress
 from speedproof.run.resumed import count_steps
@@ -127,7 +126,7 @@ def warm_up(out: Path, config: Config, workload: Workload, request: ProofRequest
     tried = _try_all(setting, manifest, begin)
     reading, recognized = choose_reading(request, {name: (one.seen, one.marked) for name, one in tried.items()})
     if recognized:
-        read = {name: read_lines(one.seen.reports.lines, reading) for name, one in tried.items()}
+        read = {name: read_recognized(one.seen, reading) for name, one in tried.items()}
         tried = {name: _take(one, read[name], request.stop.epochs) for name, one in tried.items()}
     if any(one.seen.stopped_s for one in tried.values()):
         count = _count_common(setting, reading, tried)
