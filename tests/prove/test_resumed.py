@@ -41,7 +41,7 @@ def test_a_checkpoint_that_no_command_names_is_found(folder):
     result, said = prove("sh train.sh a 0.3", "sh train.sh b 0.3")
     assert result.exit_code == 1 and "printed 0 of the 5 numbered lines that its warm-up printed in" in said, said
     assert f"it read {folder}/scratch/" in said and "/last.txt, which its warm-up wrote, so it seems to have resumed" in said
-    assert "have each run write to {run}, a folder of its own, or add --isolate" in said
+    assert "have each run write to {run}, a folder of its own" in said
 
 
 def test_one_in_a_cache_folder_of_the_home_folder_is_found(folder):

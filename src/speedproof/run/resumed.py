@@ -1,6 +1,6 @@
 """Whether a run did far less than its warm-up, and which files it went on from.
 
-A shorter run alone is no sign: a first run also downloads and compiles. It has to report less work, in epochs or in numbered
+A shorter run alone does not count: a first run also downloads and compiles. It has to report less work, in epochs or in numbered
 lines.
 """
 
@@ -34,7 +34,7 @@ _PATH = re.compile(r"(?<![\w./~])(?:~|(?:\.\.)?)(?:/(?:\.\.|[\w@+-][\w.@+-]*|\.[
 # Of the system: no program keeps its checkpoints there.
 _SYSTEM = ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr")
 _WALK_S, _SHOWN = 2.0, 3
-_ADVICE = "have each run write to {run}, a folder of its own, or add --isolate"
+_ADVICE = "have each run write to {run}, a folder of its own"
 
 
 def count_steps(log_file: Path) -> dict[str, list[int]]:
@@ -113,7 +113,13 @@ def describe_resumed(workload: Workload, variant: Variant, run: ShortRun) -> str
         return ""
     shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
     them = "it" if len(names) == 1 else "them"
-    return f"; it read {shown}, which its warm-up wrote, so it seems to have resumed; delete {them}, and {_ADVICE}"
+    places = [*list_shared_places(variant.watched_folders, {**os.environ, **run.environ}), *variant.linked]
+    real = [os.path.realpath(Path(name).expanduser()) if name.startswith(("/", "~")) else name for name in names]
+    dropped = all(any(f"{name}/".startswith(f"{place}/") for place in places) for name in real)
+    return (
+        f"; it read {shown}, which its warm-up wrote, so it seems to have resumed; delete {them}, and {_ADVICE}"
+        f"{', or add --isolate' if dropped else ''}"
+    )
 
 
 def find_read_files(workload: Workload, variant: Variant, run: ShortRun) -> list[str]:
