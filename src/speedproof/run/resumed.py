@@ -1,7 +1,7 @@
 """Whether a run did far less than its warm-up, and which files it went on from.
 
-A shorter run alone does not count: a first run also downloads and compiles. It has to report less work, in epochs or in numbered
-lines.
+A shorter run alone does not count: a first run also downloads and compiles. It has to report less work, in epochs or in
+numbered lines.
 """
 
 import hashlib
