@@ -195,6 +195,21 @@ def test_traces_of_other_batches_are_compared_by_sample(speedproof_here, tmp_pat
     assert "give both or neither" in only_one.stderr
 
 
+@pytest.mark.parametrize("samples", ["nan", "inf", "1e-320", "0"])
+def test_a_number_of_samples_that_cannot_be_is_one_line(speedproof_here, tmp_path, samples):
+    trace = two_epochs().write(tmp_path / "trace")
+    asked = ("--out", tmp_path / "out", "--samples-a", samples, "--samples-b", 1)
+    ended = speedproof_here("trace", "diff", trace, trace, *asked)
+    assert (ended.returncode, ended.stderr.count("\n")) == (6, 1)
+    assert "samples per epoch must be from 1e-06 to 1e+15, not " in ended.stderr
+
+
+def test_a_folder_that_is_no_experiment_cannot_be_closed(speedproof_here):
+    ended = speedproof_here("results", "close", "--experiment", "/")
+    assert ended.returncode == 2
+    assert "/ is not in a results folder; name RESULTS/experiments/<name>" in " ".join(ended.stderr.replace("│", " ").split())
+
+
 def test_a_trace_and_a_pair_are_written_for_perfetto(speedproof_here, tmp_path):
     trace, out = two_epochs().write(tmp_path / "trace"), tmp_path / "out"
     assert speedproof_here("trace", "analyze", trace, "--out", out, "--perfetto").returncode == 0

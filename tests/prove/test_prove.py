@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from contextlib import contextmanager
 
 import psutil
@@ -934,3 +935,9 @@ def test_an_invented_quality_is_reported_and_a_measured_one_withholds_the_speedu
     )
     (plan,) = (place / "out").rglob("plan.json")
     assert json.loads(plan.read_text())["quality_files"]["judge.sh"] == sha256_of(place / "judge.sh")
+    # Where the shell lies is no reason to keep nothing.
+    archiving = ["results", "archive", "--from", "out/results", "--claims", "out/programs/claims.yaml", "--out", "kept"]
+    assert CliRunner().invoke(app, archiving).exit_code == 0
+    with zipfile.ZipFile("kept/evidence.zip") as archive:
+        kept = json.loads(archive.read("experiments/experiment-1/plan.json"))
+    assert set(kept["quality_files"]) == {"sh", "judge.sh"}

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from speedproof.cli.application import app
+from speedproof.results.run_record import read_epochs
 
 NANOGPT = 'for n in 0 1 2 3; do sleep $1; echo "iter $n: loss 3.$n, time ${2}.00ms, mfu 24.00%"; done\n'
 LLM_C = 'for n in 1 2 3; do sleep $1; echo "step    $n/3 | loss 7.1 | $2.00 ms | 45.1% bf16 MFU | 151 tok/s"; done\n'
@@ -61,3 +62,38 @@ def test_a_program_beside_an_unknown_one_is_compared_by_its_process(place):
 def test_known_lines_whose_times_cannot_be_are_not_read(place):
     _, verdict = prove("sh gpt.sh 0.01 9000", "sh gpt.sh 0.01 9000")
     assert verdict["source"] == "process"
+
+
+# As Lightning's CSVLogger writes: a row per logged step, one per validation and per epoch, with empty cells; a test's at last.
+LIGHTNING = """
+mkdir -p lightning_logs/version_0; log=lightning_logs/version_0/metrics.csv
+echo epoch,step,train_loss_step,val_loss,train_loss_epoch,test_loss > $log
+for epoch in $2; do
+  for step in 0 1 2; do sleep $1; echo $epoch,$((3 * epoch + step)),0.9,,, >> $log; done
+  echo $epoch,$((3 * epoch + 2)),,0.8,, >> $log
+  echo $epoch,$((3 * epoch + 2)),,,0.9, >> $log
+done
+echo 5,15,,,,0.7 >> $log
+"""
+
+
+def test_the_rows_of_lightnings_table_are_epochs_and_not_steps(place):
+    (place / "lit.sh").write_text(LIGHTNING)
+    result, verdict = prove("sh lit.sh 0.1 '0 1 2 3 4'", "sh lit.sh 0.05 '0 1 2 3 4'")
+    assert (verdict["source"], verdict["metric"]) == ("file", "training_epoch_s"), result.output
+    assert verdict["candidates"][0]["ratio"] == pytest.approx(2.0, rel=0.2)
+    assert "epochs: Lightning's CSV, `lightning_logs/version_0/metrics.csv`; --epoch-s" in " ".join(result.stderr.split())
+    # From the end of one of five epochs to that of the next: four, of three steps each.
+    assert json.loads((place / "out/warm-up.json").read_text())["epochs"] == {"a": 4, "b": 4}
+    (run,) = (place / "out").glob("results/experiments/*/runs/01-*")
+    shortest_s = 0.3 if run.name.endswith("a-timed") else 0.15
+    assert all(shortest_s < seconds < 2 * shortest_s + 0.2 for seconds in read_epochs(run)["train_s"])
+
+
+def test_an_endless_program_of_lightning_ends_after_whole_epochs(place):
+    (place / "endless.sh").write_text(LIGHTNING.replace("$2", "$(seq 0 999)"))
+    result, _ = prove("sh endless.sh 0.1", "sh endless.sh 0.05", "--stop-after", "2")
+    assert result.exit_code in (0, 2), result.output
+    assert json.loads((place / "out/warm-up.json").read_text())["epochs"] == {"a": 2, "b": 2}
+    runs = (place / "out").glob("results/experiments/*/runs/*-a-timed")
+    assert all(seconds > 0.3 for run in runs for seconds in read_epochs(run)["train_s"])

@@ -149,3 +149,14 @@ def test_a_budget_that_holds_no_verdict_is_named_before_the_rounds_begin(folder)
     assert "budget: 4 rounds, which a verdict needs, take about " in told
     assert "--budget 1 holds them" in told
     assert told.index("budget: 4 rounds") < told.index("round 1 of")
+
+
+def test_rounds_are_decided_by_the_metric_that_is_compared(folder):
+    # As fast an epoch, but half the start-up.
+    (folder / "starts.sh").write_text("sleep $1; for n in 1 2 3; do sleep 0.05; echo epoch took 50 ms; done\n")
+    commands = [f"sh starts.sh {seconds}" for seconds in (1.0, 0.3)]
+    reading = ["--epoch-s", r"took (\S+)", "--metric", "process_s"]
+    asked = ["prove", *commands, *reading, "--device", "cpu", "--out", "out", "--json"]
+    verdict = json.loads(CliRunner().invoke(app, asked).stdout)
+    assert (verdict["metric"], verdict["outcome"], verdict["stopped"]) == ("process_s", "faster", "decided")
+    assert 1.5 < verdict["candidates"][0]["ratio"] < 2.6  # 1.15 s against 0.45 s, and what a busy machine adds to both

@@ -2,13 +2,15 @@
 
 import json
 import re
+import sys
 
 import pytest
 from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.results.run_record import read_epochs
-from speedproof.run.proof.stop_after import StopAfter, describe_warm_up, propose_stop, read_stop
+from speedproof.results.trace_tables import read_table
+from speedproof.run.proof.stop_after import StopAfter, describe_warm_up, propose_stop, question_budget, read_stop
 
 READ = ("--epoch-s", r"took (\S+) s", "--device", "cpu", "--rounds", "4", "--json")
 # Sleeps $1 s an epoch, a thousand times; its answer to an interrupt looks like an epoch.
@@ -80,22 +82,52 @@ def test_any_other_limit_is_a_mistake(text):
         read_stop(text)
 
 
-def test_a_run_that_is_ended_early_cannot_be_profiled():
-    result = prove("--stop-after", "3", "--profiled", "1")
-    assert "--stop-after and --profiled: a run that is ended early leaves no trace" in str(result.exception)
+SPINS = """
+import itertools, sys, time
+import nvtx
+for epoch in itertools.count():
+    with nvtx.annotate("epoch"):
+        time.sleep(float(sys.argv[1]))
+    print(f"took {sys.argv[1]}00 s", flush=True)
+"""
+
+
+def test_a_run_that_is_ended_early_is_profiled_too(place, needs_nsys):
+    (place / "spins.py").write_text(SPINS)
+    commands = [f"{sys.executable} spins.py {seconds}" for seconds in (0.2, 0.1)]
+    result = prove(*READ, "--stop-after", "3", "--profiled", "1", commands=commands)
+    assert result.exit_code == 0, (result.output, result.exception)
+    (run,) = (place / "out").glob("results/experiments/*/runs/*-b-profiled")
+    assert len(read_epochs(run)) == 3
+    assert (read_table(run / "trace", "ranges").column("name").to_pylist().count("epoch")) >= 3
+
+
+def test_ranges_of_a_run_that_is_ended_early_cannot_be_read():
+    result = prove("--stop-after", "3", "--epoch-range", "epoch")
+    assert "--stop-after and --epoch-range: a run that is ended early leaves no ranges" in str(result.exception)
 
 
 def test_the_plan_proposes_a_limit_if_whole_runs_exceed_the_budget():
-    # Four rounds of 300 + 300 s are 2400 s; of 100 epochs, 75 fit into 1800 s.
-    proposed = propose_stop({"a": 300, "b": 300}, {"a": 100, "b": 200}, 30)
-    assert "--stop-after 75 ends each run after 75 epochs, or --budget 40 allows whole runs" in proposed
-    assert propose_stop({"a": 200, "b": 25}, {"a": 100, "b": 200}, 30) is None
-    assert propose_stop({"a": 300, "b": 300}, {"a": 100, "b": 200}, None) is None
-    assert propose_stop({"a": 300, "b": 300}, {"a": 0, "b": 0}, 30) is None
+    # Four rounds of 300 + 300 s are 2400 s, and a spare one makes 3000 s: of 100 epochs, 60 fit into 1800 s.
+    proposed = propose_stop({"a": 300, "b": 300}, {"a": 100, "b": 200}, 30, control=False)
+    assert "--stop-after 60 ends each run after 60 epochs, or --budget 50 allows whole runs" in proposed
+    assert propose_stop({"a": 200, "b": 25}, {"a": 100, "b": 200}, 30, control=False) is None
+    assert propose_stop({"a": 300, "b": 300}, {"a": 100, "b": 200}, None, control=False) is None
+    assert propose_stop({"a": 300, "b": 300}, {"a": 0, "b": 0}, 30, control=False) is None
+
+
+def test_the_limit_allows_for_a_control():
+    # Rounds of 300 + 300 + 300 s: five are 4500 s, so that 40 of 100 epochs fit into 1800 s.
+    proposed = propose_stop({"a": 300, "b": 300}, {"a": 100, "b": 200}, 30, control=True)
+    assert "--stop-after 40 ends each run after 40 epochs, or --budget 75 allows whole runs" in proposed
+    # Four rounds of 425 s fit into 1800 s; with a control five of 825 s are 4125 s.
+    assert propose_stop({"a": 400, "b": 25}, {"a": 100, "b": 200}, 30, control=False) is None
+    assert "--stop-after 43 " in propose_stop({"a": 400, "b": 25}, {"a": 100, "b": 200}, 30, control=True)
+    assert question_budget({"a": 400, "b": 25}, 30, control=True).endswith("; --budget 69 holds them")
 
 
 def test_a_warm_up_that_is_too_long_says_so_while_it_runs():
-    # 30 min for four rounds of two variants: 225 s each.
-    assert describe_warm_up("A", 2, 30, 225) == "warm-up: A running, 225 s"
-    assert "interrupt, add --stop-after 225s" in describe_warm_up("A", 2, 30, 226)
+    # 30 min for five rounds of two runs: 180 s each.
+    assert describe_warm_up("A", 2, 30, 180) == "warm-up: A running, 180 s"
+    assert "interrupt, add --stop-after 180s" in describe_warm_up("A", 2, 30, 181)
     assert describe_warm_up("A", 2, None, 1e6) == "warm-up: A running, 1000000 s"

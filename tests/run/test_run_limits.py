@@ -1,13 +1,17 @@
 """Programs that do not end by themselves, with real processes: how each is ended, and that nothing of it is left."""
 
+import gzip
 import os
 import signal
+import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 
 from speedproof.config.reading import Reading
+from speedproof.profilers.torch_hook import TRACES_VARIABLE
 from speedproof.results.run_record import read_epochs, read_run
 from speedproof.run import run_limits
 from speedproof.run.epoch_reports import MarkedEpoch, Marks, cut_epochs
@@ -16,6 +20,7 @@ from speedproof.run.marks_pipe import MarkArrivals
 from speedproof.run.printed_output import PrintedOutput
 from speedproof.run.run_limits import RunLimits
 from speedproof.run.watched_file import FileWatch
+from speedproof.run.working_folder import providing_marks
 from speedproof.util.child_processes import Life, run_child
 from speedproof.util.errors import TrainingError
 from tests.run import test_shell
@@ -44,6 +49,24 @@ def test_a_tree_that_ignores_signals_is_killed_whole(tmp_path, monkeypatch):
     status, _, printed = end_after(RunLimits(timeout_s=0.3), script, tmp_path)
     assert status == -signal.SIGKILL
     assert not any(psutil.pid_exists(int(number)) for number in printed.split())
+
+
+def test_a_profiler_around_a_program_gets_no_signal_and_writes_its_report(tmp_path):
+    (tmp_path / "nsys-fake").write_bytes(Path("/bin/bash").read_bytes())
+    (tmp_path / "nsys-fake").chmod(0o700)
+    script = f"exec {tmp_path}/nsys-fake -c \"trap 'echo lost; exit 1' INT TERM; sleep 60; echo report\""
+    assert end_after(RunLimits(stop_s=0.5, spared="nsys"), script, tmp_path)[2] == "report\n"
+    assert end_after(RunLimits(stop_s=0.5), script, tmp_path)[2] == "lost\n"
+
+
+def test_a_program_that_is_interrupted_leaves_the_trace_of_torchs_profiler(tmp_path):
+    script = f"import torch, pathlib\ntorch.ones(9) + 1\npathlib.Path('{tmp_path}/ran').touch()\nwhile True: torch.ones(9)"
+    with providing_marks(traced_by_torch=True) as modules, (tmp_path / "out").open("wb") as output:
+        environment = {**os.environ, "PYTHONPATH": str(modules), TRACES_VARIABLE: str(tmp_path)}
+        limits = RunLimits(are_reached=(tmp_path / "ran").exists)
+        run_child([sys.executable, "-c", script], output.fileno(), environment, wait=limits.wait)
+    (trace,) = tmp_path.glob("*.json.gz")
+    assert b"aten::ones" in gzip.decompress(trace.read_bytes())
 
 
 def test_a_program_that_ends_before_its_limits_is_left_alone(tmp_path):

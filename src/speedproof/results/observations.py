@@ -47,6 +47,9 @@ class WarmUpObserved(BaseModel):
     epoch_s: Duration | None = None  # as the metric training_epoch_s has it; None: it reports no epochs
     typical_epoch_s: Duration | None = None  # the median, which a few epochs that compile do not change; None: not recorded
     shortest_epoch_s: Duration | None = None  # of several
+    began_unix_ns: Count | None = None  # None: not recorded
+    # Printed lines that count up, by a digest of their words: how many, which of their numbers counts, and its first value.
+    steps: dict[str, list[Count]] = {}
     watched_s: Duration | None = None  # the process of the last one, which saw us; None: timed runs see us, too
     changed: list[str] = []  # files that later runs see
     changed_code: list[str] = []  # of these, modules of the interpreter's packages

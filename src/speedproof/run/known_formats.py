@@ -1,19 +1,22 @@
-"""The lines by which known programs report their progress, so that their epochs are read without a pattern."""
+"""The lines and files by which known programs report their progress, so that their epochs are read without a pattern."""
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from speedproof.config.reading import Reading, TimeUnit
-from speedproof.run.epoch_reports import Marks
+from speedproof.run.epoch_reports import Marks, cut_epochs
 from speedproof.run.printed_output import Line
+from speedproof.run.read_files import read_file
 from speedproof.run.read_lines import read_lines
+from speedproof.run.watched_file import FileWatch
 from speedproof.util.errors import RecordError
 
 
 @dataclass(frozen=True)
 class KnownFormat:
-    """Lines of a program that stand for its epochs, or steps, and the unit of the times in them."""
+    """Lines of a program that stand for its epochs, or steps, and the unit of the times in them; or a file that it writes."""
 
     name: str  # who prints them
     epoch: str | None = None
@@ -22,11 +25,13 @@ class KnownFormat:
     unit: TimeUnit | None = None  # None of a time that is printed with its unit, or of no time
     cumulative: bool = False
     beside: str | None = None  # a line that it also prints, and others with the same lines do not
+    file: str | None = None  # whose rows name their epoch
     reading: Reading = field(init=False)
 
     def __post_init__(self) -> None:
         asked = {"epoch": self.epoch, "epoch_s": self.epoch_s, "rate": self.rate, "unit": self.unit}
-        reading = Reading.model_validate({"source": "lines", **asked, "cumulative": self.cumulative})
+        source = "file" if self.file else "lines"
+        reading = Reading.model_validate({"source": source, **asked, "cumulative": self.cumulative, "file": self.file})
         object.__setattr__(self, "reading", reading)
 
     @property
@@ -67,13 +72,15 @@ KNOWN_FORMATS: tuple[KnownFormat, ...] = (
     KnownFormat("LightGBM", epoch=r"^\[\d+\]\s+\S+'s \S+: "),
     KnownFormat("XGBoost", epoch=r"^\[\d+\]\s+\S+-[\w@-]+:"),
 )
+KNOWN_FILE = KnownFormat("Lightning's CSV", file="lightning_logs/version_*/metrics.csv")
 PATTERNS = [pattern for one in KNOWN_FORMATS for pattern in one.patterns]
 _SHOWN = 70
+_LEAST_S = 0.05  # between rows: of faster epochs, a later run's rows might come together
 
 
 @dataclass(frozen=True)
 class Recognized:
-    """Which known program prints such lines as were found, the first of them, and the epochs in them."""
+    """Which known program prints such lines as were found, the first of them or its file, and the epochs in them."""
 
     format: KnownFormat
     sample: str
@@ -93,3 +100,21 @@ def recognize(lines: Sequence[Line]) -> Recognized | None:
         text = " ".join(first.split())
         return Recognized(one, text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…", marks)
     return None
+
+
+def recognize_file(place: Path, watch: FileWatch | None, stopped: bool) -> Recognized | None:
+    """Return the epochs in the known file that a program wrote below `place`; None if there is none, or no epochs are seen.
+
+    If the program was `stopped`, the last one may not be whole.
+    """
+    if watch is None or watch.pattern != KNOWN_FILE.file:
+        return None
+    try:
+        marks, sample = read_file(place, KNOWN_FILE.reading, watch), watch.find_written().relative_to(place).as_posix()
+    except RecordError:
+        return None
+    if stopped:
+        marks = cut_epochs(marks, len(marks.epochs) - 1)
+    if not marks.epochs or min(epoch.train_s for epoch in marks.epochs) < _LEAST_S:
+        return None
+    return Recognized(KNOWN_FILE, sample, replace(marks, unseen="file"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from speedproof.config.reading import Reading
-from speedproof.run.known_formats import PATTERNS, recognize
+from speedproof.run.known_formats import KNOWN_FILE, PATTERNS, recognize
 from speedproof.run.marks_pipe import MarkArrivals
 from speedproof.run.printed_output import LineClock, PrintedOutput, limiting_search
 from speedproof.run.read_files import read_file
@@ -50,7 +50,7 @@ class LiveEpochs:
         counts: dict[str, Callable[[], bool]] = {
             "lines": self._are_in_lines, "file": self._are_in_file, "marks": self._are_in_marks
         }  # fmt: skip
-        return counts[self.reading.source]() or (self.recognizing and self._are_in_lines())
+        return counts[self.reading.source]() or (self.recognizing and (self._are_in_lines() or self._are_in_file()))
 
     def _are_in_marks(self) -> bool:
         return b"".join(self.marks.chunks).count(b'"epoch-ends"') >= self.wanted
@@ -76,7 +76,10 @@ class LiveEpochs:
         if begun_s < self._next_s:
             return False
         try:
-            return len(read_file(self.place, self.reading, self.file).epochs) >= self.wanted
+            reading = KNOWN_FILE.reading if self.recognizing else self.reading
+            whole = bool(reading.epoch_s or reading.rate) or not (reading.file or "").endswith(".csv")
+            # Of a table that counts epochs, the last one may go on.
+            return len(read_file(self.place, reading, self.file).epochs) >= self.wanted + (not whole)
         except (RecordError, OSError):  # not there yet, or in the middle of a row
             return False
         finally:

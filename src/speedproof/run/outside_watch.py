@@ -25,7 +25,7 @@ _MOST_FILES = 100_000  # that are remembered
 _SHALLOW = 1  # down to which level files are looked at before deeper folders are
 _TICK_NS = 10_000_000  # files bear the time of the system's last tick: up to 10 ms before they were written
 # Other programs of a desktop and shells write these all the time; bytecode is checked against its source when it is read.
-_UNWATCHED_NAMES = frozenset({
+UNWATCHED_NAMES = frozenset({
     ".mozilla", "google-chrome", "chromium", "BraveSoftware", "mozilla", "Code", ".vscode", ".vscode-server", ".cursor",
     ".cursor-server", "Trash", "gvfs-metadata", "dconf", "pulse", "tracker3", "snap", ".git", ".ssh", ".gnupg", ".dbus",
     ".bash_history", ".zsh_history", ".python_history", ".viminfo", ".lesshst", ".Xauthority", ".xsession-errors",
@@ -137,7 +137,7 @@ class OutsideWatch:
     def _list(self, path: str, folder: _Folder) -> _Folder:
         with os.scandir(path) as entries:
             for entry in entries:
-                if entry.name in _UNWATCHED_NAMES or _OF_RUNS.fullmatch(entry.name):
+                if entry.name in UNWATCHED_NAMES or _OF_RUNS.fullmatch(entry.name):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     folder.folders.append(entry.path)

@@ -40,6 +40,7 @@ from speedproof.run.printed_output import LONGEST_LINE
 from speedproof.run.printed_times import find_resolution
 from speedproof.run.quality_command import Judge, MeasuredQuality, find_judge, measure_quality
 from speedproof.run.read_progress import SOURCES, read_progress
+from speedproof.run.resumed import ShortRun, describe_resumed, explain_less_work, is_far_shorter
 from speedproof.run.watched_program import RunEnd, Task, Watched, cut_to_limit, stopped_by, watch_program
 from speedproof.run.working_folder import (
     working_folder,
@@ -166,15 +167,30 @@ def _watch(asked: ProgramRun, place: Path, output: int) -> _Found:
     )
     timed = request.mode == "timed"
     judge = find_judge(asked.config, asked.workload, variant, place, request.seed, asked.environ) if timed else None
+    launched_ns = time.time_ns()
     with _counting_gpus(asked) as use:
         seen = watch_program(task, asked.folder, place, output, asked.environ)
     end, marks, judged = seen.end, Marks(), None
     if (end.completed or end.timed_out) and (taking or not source.takes_ranges):
         epochs = asked.config.reported_epochs_of(request.variant, request.profiler)
         seen, end, marks = _read_progress(seen, variant, epochs)
+    if timed and seen.end.completed and variant.warm_up is not None:
+        end = _explain_resumed(
+            asked, end, ShortRun(seen.process_s, launched_ns, place, asked.folder / LOG_FILE, asked.variables)
+        )
     if end.completed and judge is not None:
         end, judged = _judge(judge)
     return _Found(end, seen, marks, judged, use.gpus if use else None, cost)
+
+
+def _explain_resumed(asked: ProgramRun, end: RunEnd, run: ShortRun) -> RunEnd:
+    """Return how a run ended: failed, if it did far less than its warm-up because it resumed."""
+    variant, less = asked.variant, ""
+    if not end.completed and variant.warm_up is not None and is_far_shorter(run.run_s, variant.warm_up):
+        less = f"{end.reason}{describe_resumed(asked.workload, variant, run)}"
+    elif end.completed and variant.reads.source == "process":
+        less = explain_less_work(asked.workload, variant, run)
+    return replace(end, outcome="failed", reason=less) if less else end
 
 
 def _is_traced_within(request: Request) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,9 @@ Rows = Sequence[dict[str, Any]]
 def read_file(place: Path, reading: Reading, watch: FileWatch | None = None) -> Marks:
     """Read what a program wrote below `place`, or `{run}`: the newest file that the pattern `reading.file` matches.
 
-    Rows with a value in column (or key) `epoch_s` are epochs; of MLPerf's log the epochs are those that it logs. Without either
-    there are qualities only. `watch` knows what was there before the run, which is not read, and when each row came.
+    Rows with a value in column (or key) `epoch_s` are epochs; of MLPerf's log the epochs are those that it logs; of a table as
+    Lightning writes it, they are what its column `epoch` counts. Without any of these there are qualities only. `watch` knows
+    what was there before the run, which is not read, and when each row came.
 
     Raises:
         RecordError: there is no such file, the run did not write it, it cannot be understood, or a column that was named is not
@@ -67,7 +68,30 @@ def read_file(place: Path, reading: Reading, watch: FileWatch | None = None) -> 
             ends_s = begun_s + one.seconds
             epochs.append((order, MarkedEpoch(begun_s, None, ends_s, reported_s=one.seconds, end_seen_s=seen_s)))
         left_s -= one.seconds
+    if ends is not None and not (reading.rate or reading.epoch_s):
+        epochs = _read_counted(rows, [watch.find_moment(found, end) for end in ends])
     return replace(place_values(epochs, qualities, samples, [one for _, one in times]), rates=reading.rate is not None)
+
+
+def _read_counted(rows: Rows, moments_s: Sequence[float | None]) -> list[tuple[int, MarkedEpoch]]:
+    """Return the epochs of a table that names the epoch and the step of each row, by the `moments_s` at which rows came.
+
+    An epoch lasts from the last row of the one before to its own, whatever else is logged in it. If some come together, there
+    are none.
+    """
+    last = {row["epoch"]: order for order, row in enumerate(rows) if row.get("epoch") and row.get("step") and not _is_test(row)}
+    found: list[tuple[int, MarkedEpoch]] = []
+    for before, order in pairwise(last.values()):
+        begun_s, ended_s = moments_s[before], moments_s[order]
+        if begun_s is None or ended_s is None or begun_s >= ended_s:
+            return []
+        found.append((order, MarkedEpoch(begun_s, None, ended_s, begin_seen_s=begun_s, end_seen_s=ended_s)))
+    return found
+
+
+def _is_test(row: dict[str, Any]) -> bool:
+    """Return whether a row holds a test's results only: it names an epoch that is never trained."""
+    return all(name.startswith("test") for name, cell in row.items() if cell and name not in ("epoch", "step"))
 
 
 def _read_rates(name: str, rows: Rows, column: str) -> list[tuple[int, PrintedTime]]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from speedproof.util.guardian import find_descendants
@@ -23,6 +24,7 @@ class RunLimits:
     timeout_s: float | None = None
     stop_s: float | None = None
     are_reached: Callable[[], bool] | None = None  # whether enough epochs have ended
+    spared: str = ""  # how the names of processes begin that get no signal: a profiler's, which still writes its report
     reason: Literal["enough", "timeout"] | None = None
     ended_s: float | None = None  # of the machine's monotonic clock
 
@@ -37,7 +39,7 @@ class RunLimits:
                 self._look(time.monotonic() - begun_s)
             if self.reason:
                 self.ended_s = time.monotonic()
-                return end_tree(child)
+                return end_tree(child, self.spared)
 
     def _find_wait(self, passed_s: float) -> float | None:
         limits_s = [limit_s for limit_s in (self.timeout_s, self.stop_s) if limit_s is not None]
@@ -50,17 +52,22 @@ class RunLimits:
             self.reason = "timeout"
 
 
-def end_tree(guardian: subprocess.Popen[bytes]) -> int:
-    """End all processes below a guardian, by an interrupt first and by force last; return its exit status."""
+def end_tree(guardian: subprocess.Popen[bytes], spared: str = "") -> int:
+    """End all processes below a guardian, by an interrupt first and by force last; return its exit status.
+
+    Those whose names begin with what is `spared` end by themselves.
+    """
     for number, grace_s in SIGNALS:
-        _signal_tree(guardian.pid, number)
+        _signal_tree(guardian.pid, number, spared)
         with suppress(subprocess.TimeoutExpired):
             return guardian.wait(grace_s)
-    _signal_tree(guardian.pid, signal.SIGKILL)
+    _signal_tree(guardian.pid, signal.SIGKILL, spared)
     return guardian.wait()
 
 
-def _signal_tree(guardian: int, number: signal.Signals) -> None:
+def _signal_tree(guardian: int, number: signal.Signals, spared: str) -> None:
     for process in find_descendants(guardian):
-        with suppress(ProcessLookupError, PermissionError):
+        with suppress(ProcessLookupError, PermissionError, FileNotFoundError):
+            if spared and Path(f"/proc/{process}/comm").read_text(encoding="utf-8", errors="replace").startswith(spared):
+                continue
             os.kill(process, number)

@@ -21,7 +21,7 @@ from speedproof.results.run_record import (
 from speedproof.run.caches import list_private_folders, overlays_folder, private_place, private_variables
 from speedproof.run.command_words import enter_image
 from speedproof.run.epoch_reports import Marks, Reports, cut_epochs
-from speedproof.run.known_formats import PATTERNS
+from speedproof.run.known_formats import KNOWN_FILE, PATTERNS, Recognized, recognize_file
 from speedproof.run.live_epochs import LiveEpochs
 from speedproof.run.marks_pipe import timing_marks
 from speedproof.run.outside_watch import Changes, find_changes, list_shared_places, shorten_home
@@ -58,6 +58,7 @@ class Task:
     blind: bool = False  # whether it sees nothing of ours
     hidden: Sequence[str] = ()  # what it does not see though it is there, by real paths, if its variant is isolated
     recognizing: bool = False  # whether its lines are searched for those of known programs
+    under_nsys: bool = False  # whether its command begins with the words of nsys
     stop_after: int = 0  # epochs, after which it is ended; 0: it ends by itself
     stop_after_s: float | None = None  # seconds
 
@@ -92,6 +93,7 @@ class Watched:
     cut: int = 0  # lines that were read in part, since they were too long
     outside: Changes = field(default_factory=Changes)  # what it changed elsewhere
     created: dict[str, str] = field(default_factory=dict)  # what it created where later runs see it, and its real path
+    known_file: Recognized | None = None  # that it wrote, if its progress is searched for
     stopped_s: float | None = None  # when it was ended, if it was, by the machine's monotonic clock
 
     @property
@@ -140,13 +142,14 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         launched_ns = time.time_ns()
         with (
             timing_marks(reported / MARKS_FILE) as arrivals,
-            watching_file(place, variant.reads.file) as file,
+            watching_file(place, KNOWN_FILE.file if task.recognizing else variant.reads.file) as file,
             relaying(output, variant.terminal or bool(variant.reads.patterns), folder, task.stop_after > 0) as relay,
         ):
             command = _enclose(task, stands, place, [] if task.blind else [reported, modules])
             live = LiveEpochs(variant.reads, task.stop_after, place, relay.printed, arrivals, file, task.recognizing)
             limits = RunLimits(
-                task.config.measurement.timeout_s, task.stop_after_s, live.are_enough if task.stop_after else None
+                *(task.config.measurement.timeout_s, task.stop_after_s, live.are_enough if task.stop_after else None),
+                spared="nsys" if task.under_nsys else "",
             )
             end, life = _run_in(task, command, environment, relay.output, reported / MARKS_FILE, limits)
         ranges = injected.read()
@@ -173,6 +176,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         outside=outward,
         created=created | {shorten_home(path): path for path in outward.created},
         stopped_s=limits.ended_s,
+        known_file=recognize_file(place, file, stopped=limits.ended_s is not None) if task.recognizing else None,
     )
 
 

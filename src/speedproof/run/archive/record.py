@@ -163,7 +163,8 @@ def _keep_experiment(source: Path, target: Path, untraced: Collection[str], titl
             _keep_log(inside(source, log.relative_to(source)), target / log.relative_to(source))
     plan = read_record(inside(source, PLAN_FILE), Plan)
     _check_plan(plan, whole, source / PLAN_FILE)
-    write_json(target / PLAN_FILE, plan.model_copy(update={"experiment": target.name}))
+    files = {shorten_paths(word): digest for word, digest in plan.quality_files.items()}  # as in the command of a run
+    write_json(target / PLAN_FILE, plan.model_copy(update={"experiment": target.name, "quality_files": files}))
     ran = {run.variant for run in experiment.order}
     kept = experiment.model_copy(
         update={

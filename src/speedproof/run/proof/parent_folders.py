@@ -1,22 +1,17 @@
 """Files beside the working folder, as `../data`: a run starts in a copy, beside which they are not."""
 
-import os
 import re
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 from speedproof.config.model import Variant
 from speedproof.config.workload import Workload
 from speedproof.run.caches import list_own_names
-from speedproof.run.process import read_end
+from speedproof.run.source_texts import read_program_texts
 from speedproof.run.working_folder import find_tree
 from speedproof.util.temporary_folder import OWNER_FILE
 
 # `../data`, and `"..", "data"` or `Path("..") / "data"`.
 _PARENTS = re.compile(r"(?<![\w./])(?:\.\./)+[\w.-]*\w|(?<=[\"'])\.\.[\"']\)?\s{0,4}[,/]\s{0,4}[\"'][\w.-]*\w")
-_TEXTS = {".py", ".sh", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".r", ".R", ".jl", ".ipynb", ".lua", ""}
-_LARGEST, _MOST_FILES = 2**20, 2000  # bytes; files that are read once a program failed
 _SHOWN = 3
 
 
@@ -24,7 +19,7 @@ def explain_missing(workload: Workload, variant: Variant, log_file: Path) -> str
     """Return what a failed program lacks that lies beside the working folder, and the option that helps; nothing if nothing."""
     if variant.place is not None:
         return ""
-    named = (name for text in _read_texts(find_tree(workload, variant), log_file) for name in _list_parents(text))
+    named = (name for text in read_program_texts(find_tree(workload, variant), log_file) for name in _list_parents(text))
     missing = [name for name in dict.fromkeys(named) if Path(name).exists()]  # as the caller sees it
     return f"; {_advise(missing)}" if missing else ""
 
@@ -51,11 +46,3 @@ def _advise(names: list[str]) -> str:
 
 def _list_parents(text: str) -> list[str]:
     return [re.sub(r"[\"')\s,/]+", "/", found[0]) for found in _PARENTS.finditer(text)]
-
-
-def _read_texts(tree: Path | None, log_file: Path) -> Iterator[str]:
-    yield read_end(log_file)
-    paths = (Path(folder, name) for folder, _, names in os.walk(tree or "") for name in names)
-    for path in islice(paths, _MOST_FILES):
-        if path.suffix in _TEXTS and path.is_file() and path.stat().st_size <= _LARGEST:
-            yield path.read_text(encoding="utf-8", errors="replace")

@@ -19,8 +19,12 @@ from speedproof.util.scrub import profiled_environment
 from speedproof.util.temporary_folder import removable_folder
 
 
-def try_profiler(config: Config, workload: Workload, name: str, folder: Path) -> None:
+def try_profiler(
+    config: Config, workload: Workload, name: str, folder: Path, stop_after: int = 0, recognizing: bool = False
+) -> None:
     """Run a variant once under the profiler, before the rounds, and check that its trace shows where the time goes.
+
+    It is ended after so many epochs, which may be those of a known program; with 0 it ends by itself.
 
     Raises :class:`TrainingError` if it does not.
     """
@@ -33,7 +37,13 @@ def try_profiler(config: Config, workload: Workload, name: str, folder: Path) ->
             words = traced_command(scratch, read_capabilities(config.profiling.nsys), config.profiling, 1)
         with log_file.open("wb") as output:
             command = [*words, *program_command(workload, variant, None, place)]
-            task = Task(config, workload, variant, command, config.measurement.seed, traced_by_torch=by_torch)
+            task = Task(
+                *(config, workload, variant, command, config.measurement.seed),
+                traced_by_torch=by_torch,
+                under_nsys=not by_torch,
+                recognizing=recognizing,
+                stop_after=stop_after,
+            )
             seen = watch_program(task, scratch, place, output.fileno(), environ)
         try:
             if not by_torch:

@@ -11,8 +11,9 @@ from speedproof.results.files import read_record
 from speedproof.results.run_record import RUN_FILE, read_run
 from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.quality_questions import question_seeds
-from speedproof.run.proof.time_left import TimeLeft, find_likely_end
+from speedproof.run.proof.time_left import TimeLeft
 from speedproof.run.run_experiment import EndedRun, Observer
+from speedproof.run.stopping import RunValue, Watch
 from speedproof.stats.estimates import (
     Pair,
     Slack,
@@ -46,7 +47,7 @@ class Progress(Observer):
         self._first, *self._others = measurement.variants
         self._each = len(measurement.variants) + measurement.control
         self._most = "at most " if measurement.until else ""
-        self._left = TimeLeft(measurement, expected_s)
+        self._left, self._watch = TimeLeft(measurement, expected_s), Watch(measurement)
         self._done: dict[str, EndedRun] = {}
         self._said = 0
         self._kept: list[str] = []  # what is to be printed of rounds of an earlier call, once a run begins
@@ -71,7 +72,9 @@ class Progress(Observer):
         """Count a timed run; after each round print the ratio so far."""
         if ended.planned.mode != "timed":
             return
-        self._left.end(ended)
+        compared = ended.compared
+        value = RunValue(compared.cost if compared else None, compared.resolution if compared else 0.0, ended.run.best_quality)
+        self._watch.add(ended.planned, value, self._left.end(ended))
         self._done[ended.folder] = ended
         done = self._count_rounds()
         if done > self._said:
@@ -112,8 +115,7 @@ class Progress(Observer):
         return len(self._done) // self._each
 
     def _estimate_left(self) -> "_Left":
-        logs = [list_log_ratios([pair for pair, *_ in self._pair(other)]) for other in self._others]
-        likely = find_likely_end(self._count_rounds(), logs, self._measurement)
+        likely = self._watch.forecast_end() if self._most else self._measurement.rounds
         likely_s = None if likely is None else self._left.estimate_s(likely)
         most_s = self._left.estimate_s(self._measurement.rounds) if self._most else None
         return _Left(likely_s, most_s if likely_s is None or (most_s or 0.0) > likely_s else None)

@@ -1,7 +1,6 @@
 """A proof from its commands to its verdict: copy, warm-up, plan, experiment, and what it found."""
 
 import json
-import math
 import os
 import shutil
 import tempfile
@@ -49,7 +48,7 @@ from speedproof.run.proof.quiet import describe_machine, wait_aloud
 from speedproof.run.proof.request import ProofRequest, describe_asked
 from speedproof.run.proof.rounds_check import check_rounds
 from speedproof.run.proof.snakemake import ProfileExecutor, find_profile
-from speedproof.run.proof.stop_after import propose_stop
+from speedproof.run.proof.stop_after import count_round_s, propose_stop, question_budget
 from speedproof.run.proof.variant_labels import call_variants, name_variants, title_variants
 from speedproof.run.proof.verdict import Verdict, choose_metric, judge
 from speedproof.run.proof.warm_up import WarmUp
@@ -63,7 +62,6 @@ from speedproof.run.proof.workspace import (
     write_claims,
 )
 from speedproof.run.read_progress import SOURCES
-from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.metrics import METRICS
 from speedproof.util.errors import ConfigError, ProfilingError, RecordError, SpeedproofError
 from speedproof.util.image_file import identify_image
@@ -81,7 +79,6 @@ _CACHES = {
     "cold": "caches: cold; each run starts with empty compile caches",
     "shared": "caches: shared; runs use your compile caches and see what earlier runs left there",
 }
-_SPARE = 1.25  # of a budget: runs may take longer than the warm-up
 _START = {
     "copy": "each in a fresh copy of the working folder",
     "commit": "each in a fresh copy of its last commit",
@@ -336,7 +333,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         say(f"too large to check fully for files that runs leave: {_shorten(found.unwatched)}")
     runs = request.most_rounds * (len(names) + request.control)
     traced = f"; then {format_count(request.profiled, 'run')} of each under {request.profiler}" if request.profiled else ""
-    total_s = request.most_rounds * (sum(found.process_s.values()) + (found.process_s[names[0]] if request.control else 0))
+    total_s = request.most_rounds * count_round_s({name: found.process_s[name] for name in names}, request.control)
     most = "" if request.budget is None else "at most "
     if request.budget is not None and total_s > 60 * request.budget:
         cost = f"until the variants are decided, within the budget of {format_value(request.budget, 'min')}"
@@ -363,24 +360,13 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
 
 def _describe_stop(request: ProofRequest, found: WarmUp, names: list[str]) -> list[str]:
     """Return after which epochs runs are ended, if they are, and what to do if the budget is too short."""
+    process_s = {name: found.process_s[name] for name in names}  # of the reference first
+    short = question_budget(process_s, request.budget, request.control)
     if found.stop_after:
-        short = _question_budget(request, found, names)
         ended = f"ended early: each run ends after its first {format_count(found.stop_after, 'epoch')}, which are compared"
         return [*([short] if short else []), ended]
-    proposed = propose_stop(found.process_s, found.epochs, request.budget) or _question_budget(request, found, names)
+    proposed = propose_stop(process_s, found.epochs, request.budget, request.control) or short
     return [proposed] if proposed else []
-
-
-def _question_budget(request: ProofRequest, found: WarmUp, names: list[str]) -> str | None:
-    """Return that the budget is too short for the rounds that a verdict needs, by the warm-up, and which is not."""
-    round_s = sum(found.process_s.values()) + (found.process_s[names[0]] if request.control else 0)
-    least_s = LEAST_PAIRS * round_s
-    if request.budget is None or least_s <= 60 * request.budget:
-        return None
-    return (
-        f"budget: {LEAST_PAIRS} rounds, which a verdict needs, take about {format_duration(least_s)}, more than the budget of "
-        f"{format_value(request.budget, 'min')}; --budget {math.ceil(_SPARE * least_s / 60)} holds them"
-    )
 
 
 def _describe_places(request: ProofRequest) -> list[str]:

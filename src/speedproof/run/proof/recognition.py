@@ -4,10 +4,12 @@ from collections.abc import Mapping
 
 from speedproof.config.reading import Reading
 from speedproof.results.run_record import EPOCHS_FILE
+from speedproof.run.epoch_reports import Marks
 from speedproof.run.known_formats import Recognized, recognize
 from speedproof.run.proof.plausible_times import check_observed_growth, check_total
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.variant_labels import call_variants
+from speedproof.run.read_lines import read_lines
 from speedproof.run.watched_program import Watched, cut_to_limit
 from speedproof.stats.metrics import METRICS
 from speedproof.util.errors import RecordError, TrainingError
@@ -41,13 +43,22 @@ def choose_reading(request: ProofRequest, seen: Mapping[str, tuple[Watched, bool
             "(--epoch-s, --rate), or compare whole processes (--metric process_s)"
         )
     first = next(iter(known.values()))
+    if first.format.file:
+        return first.format.reading, f"{first.format.name}, `{first.sample}`"
     reading = first.format.reading.model_copy(update={"quality": request.reading("process").quality})
     return reading, f"lines of {first.format.name}, such as `{first.sample}`"
 
 
+def read_recognized(seen: Watched, reading: Reading) -> Marks:
+    """Return the epochs of a program by what was recognized of it: its file is gone by now."""
+    if reading.source == "file" and seen.known_file is not None:
+        return seen.known_file.marks
+    return read_lines(seen.reports.lines, reading)
+
+
 def _recognize(seen: Watched, request: ProofRequest) -> Recognized | None:
-    """Return whose lines a program printed, if the times in them can be."""
-    found = recognize(seen.reports.lines)
+    """Return whose lines a program printed, if the times in them can be, else whose file it wrote if no line has a quality."""
+    found = recognize(seen.reports.lines) or (None if request.reading("process").quality else seen.known_file)
     if found is None:
         return None
     seen, marks = cut_to_limit(seen, found.marks, request.stop.epochs)

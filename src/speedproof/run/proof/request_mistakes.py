@@ -39,9 +39,10 @@ def _list_mistakes_of_rounds(request: "ProofRequest", name: NameKey) -> list[str
         mistakes.append(
             f"{name('rounds')}: {request.rounds}: with {name('budget_min')} rounds may end after {looks}; choose one of these"
         )
-    if request.stop_after and (request.profiled or request.epoch_range):
-        other = name("profiled" if request.profiled else "epoch_range")
-        mistakes.append(f"{name('stop_after')} and {other}: a run that is ended early leaves no trace; leave one of them out")
+    if request.stop_after and request.epoch_range:
+        mistakes.append(
+            f"{name('stop_after')} and {name('epoch_range')}: a run that is ended early leaves no ranges; leave one of them out"
+        )
     if request.metric is not None:
         from speedproof.run.proof.metric_needs import list_mistakes_of_metric
 

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from speedproof.run.printed_times import read_time
 from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.util.errors import RecordError
+from speedproof.util.numbers import format_duration, format_value
 
 _LEAST_EPOCHS = 2  # the first warms up
+# Runs may take longer than the warm-up, and rounds end once another one like the longest would overrun the budget: of the four
+# that a verdict needs, one more is counted.
+_SPARE = (LEAST_PAIRS + 1) / LEAST_PAIRS
 
 
 @dataclass(frozen=True)
@@ -35,23 +39,41 @@ def read_stop(text: str) -> StopAfter:
     return StopAfter(seconds=time.seconds)
 
 
-def propose_stop(process_s: Mapping[str, float], epochs: Mapping[str, int], budget_min: float | None) -> str | None:
+def count_round_s(process_s: Mapping[str, float], control: bool) -> float:
+    """Return how long a round takes by the warm-ups, whose first is the reference: with a control it runs twice."""
+    return sum(process_s.values()) + (next(iter(process_s.values())) if control else 0.0)
+
+
+def propose_stop(
+    process_s: Mapping[str, float], epochs: Mapping[str, int], budget_min: float | None, control: bool
+) -> str | None:
     """Return which option lets four rounds fit into the budget if runs as long as the warm-ups do not; None if they do."""
-    least_s = LEAST_PAIRS * sum(process_s.values())
+    least_s = LEAST_PAIRS * count_round_s(process_s, control)
     if budget_min is None or least_s <= 60 * budget_min:
         return None
-    fitting = math.floor(min(epochs.values(), default=0) * 60 * budget_min / least_s)
+    fitting = math.floor(min(epochs.values(), default=0) * 60 * budget_min / (_SPARE * least_s))
     if fitting < _LEAST_EPOCHS:
         return None
     return (
         f"four rounds of whole runs do not fit into the budget of {budget_min:g} min: --stop-after {fitting} ends each run "
-        f"after {fitting} epochs, or --budget {-(-least_s // 60):.0f} allows whole runs"
+        f"after {fitting} epochs, or --budget {math.ceil(_SPARE * least_s / 60)} allows whole runs"
     )
 
 
-def describe_warm_up(name: str, variants: int, budget_min: float | None, seconds: float) -> str:
-    """Return that a warm-up goes on, and what to do about one that is too long for the budget of so many variants."""
-    fitting_s = math.inf if budget_min is None else 60 * budget_min / (LEAST_PAIRS * variants)
+def question_budget(process_s: Mapping[str, float], budget_min: float | None, control: bool) -> str | None:
+    """Return that the budget is too short for the rounds that a verdict needs, by the warm-up, and which is not."""
+    least_s = LEAST_PAIRS * count_round_s(process_s, control)
+    if budget_min is None or least_s <= 60 * budget_min:
+        return None
+    return (
+        f"budget: {LEAST_PAIRS} rounds, which a verdict needs, take about {format_duration(least_s)}, more than the budget of "
+        f"{format_value(budget_min, 'min')}; --budget {math.ceil(_SPARE * least_s / 60)} holds them"
+    )
+
+
+def describe_warm_up(name: str, runs: int, budget_min: float | None, seconds: float) -> str:
+    """Return that a warm-up goes on, and what to do about one that is too long for the budget of so many runs a round."""
+    fitting_s = math.inf if budget_min is None else 60 * budget_min / (_SPARE * LEAST_PAIRS * runs)
     if seconds <= fitting_s:
         return f"warm-up: {name} running, {seconds:.0f} s"
     return f"warm-up: {name} running, too long for the budget: interrupt, add --stop-after {fitting_s:.0f}s, {seconds:.0f} s"

@@ -1,15 +1,11 @@
 """How long the rounds of a proof still take, by the clock on the wall: runs, and all that is done between them."""
 
-import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from statistics import fmean
 
 from speedproof.config.model import Measurement
 from speedproof.run.run_experiment import EndedRun
-from speedproof.run.stopping import list_regions
-from speedproof.stats.estimates import LEAST_PAIRS
-from speedproof.stats.sequential import Question
 
 _LATEST = 4  # runs of a variant that tell how long the next one takes
 _REPORT_S = 3.0  # from the last run to the verdict
@@ -24,7 +20,7 @@ class TimeLeft:
         """Take each variant's expected seconds, and the clock."""
         self._measurement, self._expected_s, self._clock = measurement, expected_s, clock
         self._lasted_s: dict[str, list[float]] = {name: [] for name in expected_s}
-        self._measured_s = 0.0  # of programs, which a budget counts
+        self._measured_s = 0.0  # of programs
         self._since_s: float | None = None  # when the latest run ended, or the first one began
 
     def begin(self) -> None:
@@ -32,20 +28,21 @@ class TimeLeft:
         if self._since_s is None:
             self._since_s = self._clock()
 
-    def end(self, ended: EndedRun) -> None:
-        """Note that a timed run ended: it took all the time since the one before."""
+    def end(self, ended: EndedRun) -> float:
+        """Note that a timed run ended, and return how long it took: all the time since the one before."""
         now_s = self._clock()
         lasted_s = ended.run.process_s if self._since_s is None or ended.kept else now_s - self._since_s
         self._lasted_s[ended.planned.variant].append(lasted_s)
         self._measured_s += ended.run.process_s
         if self._since_s is not None:
             self._since_s = now_s
+        return lasted_s
 
     def estimate_s(self, rounds: int) -> float:
         """Return the seconds until the verdict after so many rounds and the profiled runs, within the budget."""
         left_s = sum(self._count_left(name, rounds) * self._estimate_run_s(name) for name in self._expected_s)
         if (budget_min := self._measurement.budget_min) is not None:
-            left_s = min(left_s, max(0.0, 60 * budget_min - self._measured_s) * self._slowdown)
+            left_s = min(left_s, max(0.0, 60 * budget_min - sum(map(sum, self._lasted_s.values()))))
         return left_s + self._measurement.profiled * sum(map(self._estimate_run_s, self._expected_s)) + _REPORT_S
 
     @property
@@ -62,15 +59,3 @@ class TimeLeft:
         if own := self._lasted_s[name]:
             return fmean(own[-_LATEST:])
         return self._expected_s[name] * self._slowdown
-
-
-def find_likely_end(rounds: int, logs: Sequence[Sequence[float]], measurement: Measurement) -> int | None:
-    """Return after how many rounds all is likely decided, if the next ones vary as the log ratios so far; None: unknown."""
-    if measurement.until is None:
-        return measurement.rounds
-    if rounds < 2 or any(len(own) < rounds for own in logs):
-        return None
-    questions = [Question(own, list_regions(measurement), measurement.comparisons) for own in logs]
-    looks = [one.find_deciding_look() for one in questions]
-    likely = max((look or math.inf for look in looks), default=math.inf)
-    return int(max(likely, LEAST_PAIRS)) if likely <= measurement.rounds else None

@@ -40,14 +40,14 @@ from speedproof.run.proof.left_files import (
 from speedproof.run.proof.parent_folders import describe_beside, explain_missing, list_beside
 from speedproof.run.proof.plausible_times import check_observed_growth, check_total
 from speedproof.run.proof.profiled_warm_up import try_profiler
-from speedproof.run.proof.recognition import choose_reading, needs_recognizing
+from speedproof.run.proof.recognition import choose_reading, needs_recognizing, read_recognized
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.stop_after import StopAfter, describe_warm_up
 from speedproof.run.proof.variant_labels import call_variants
 from speedproof.run.quality_command import Judge, find_judge, measure_quality
-from speedproof.run.read_lines import read_lines
 from speedproof.run.read_marks import read_marks
 from speedproof.run.read_progress import read_progress
+from speedproof.run.resumed import count_steps
 from speedproof.run.run_experiment import list_variables
 from speedproof.run.tampering import Manifest
 from speedproof.run.watched_program import Task, Watched, cut_to_limit, list_own_places, watch_program
@@ -126,7 +126,7 @@ def warm_up(out: Path, config: Config, workload: Workload, request: ProofRequest
     tried = _try_all(setting, manifest, begin)
     reading, recognized = choose_reading(request, {name: (one.seen, one.marked) for name, one in tried.items()})
     if recognized:
-        read = {name: read_lines(one.seen.reports.lines, reading) for name, one in tried.items()}
+        read = {name: read_recognized(one.seen, reading) for name, one in tried.items()}
         tried = {name: _take(one, read[name], request.stop.epochs) for name, one in tried.items()}
     if any(one.seen.stopped_s for one in tried.values()):
         count = _count_common(setting, reading, tried)
@@ -140,7 +140,7 @@ def warm_up(out: Path, config: Config, workload: Workload, request: ProofRequest
         watched_s[name] = _try_variant(setting, name).observed.process_s
     for name in tried if request.profiled else []:
         begin(f"warm-up: profiling {setting.called[name]}")
-        try_profiler(config, workload, name, setting.folder)
+        try_profiler(config, workload, name, setting.folder, setting.stop.epochs or 0, needs_recognizing(request))
     found = _summarize(setting, reading, tried, without, watched_s)
     return found.model_copy(update={"unwatched": unwatched, "recognized": recognized})
 
@@ -196,7 +196,8 @@ def _count_common(setting: _Setting, reading: Reading, tried: Mapping[str, _Trie
 def _take(tried: _Tried, marks: Marks, epochs: int | None) -> _Tried:
     """Return what was found of a warm-up if `marks` are read of it, and as if it had ended with its first `epochs`."""
     seen, marks = cut_to_limit(tried.seen, marks, epochs)
-    fresh = _observe(tried.observed.changed, seen, marks, tried.observed.kept_caches)
+    kept = {name: getattr(tried.observed, name) for name in ("began_unix_ns", "steps")}
+    fresh = _observe(tried.observed.changed, seen, marks, tried.observed.kept_caches).model_copy(update=kept)
     quality = marks.last_quality if marks.qualities else tried.quality
     return replace(tried, seen=seen, marks=marks, arrivals=judge_arrivals(marks), observed=fresh, quality=quality)
 
@@ -208,7 +209,7 @@ def _try_all(setting: _Setting, manifest: Manifest, begin: Begin) -> dict[str, _
     # The first variant last: what it leaves for others, they do not find in their warm-ups.
     for name in reversed(names):
         budget_min = None if setting.stop else setting.request.budget
-        begin(partial(describe_warm_up, setting.called[name], len(names), budget_min))
+        begin(partial(describe_warm_up, setting.called[name], len(names) + setting.request.control, budget_min))
         tried[name] = _try_variant(setting, name, [one.files for one in tried.values()])
         if (kept := variants[name].kept_caches) is not None:
             manifest.add(Path(kept))
@@ -236,7 +237,7 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
     log_file, variant = setting.folder / f"{name}.txt", setting.config.completed_variants[name]
     begun_s = time.monotonic()
     with removable_folder() as run, working_folder(workload, variant) as place:
-        copy_s = time.monotonic() - begun_s
+        copy_s, begun_ns = time.monotonic() - begun_s, time.time_ns()
         linked = LinkedFiles(variant, place if variant.place is None else Path(variant.place), workload)
         with noting_reads(map(Path, _list_changed_before(before))) as read:
             seen, judge = _run_once(setting, variant, log_file, run, place)
@@ -264,7 +265,9 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
         *describe_cut(seen.cut),
         *beside,
     ]
-    observed = _observe(files.changed, seen, marks, cached)
+    observed = _observe(files.changed, seen, marks, cached).model_copy(
+        update={"began_unix_ns": begun_ns, "steps": count_steps(log_file)}
+    )
     return _Tried(seen, marked, copy_s, marks, judge_arrivals(marks), notes, observed, files, quality)
 
 
