@@ -1,6 +1,6 @@
 """Which launch of a CUDA graph ran which of its nodes, if the export does not say so of the nodes themselves.
 
-The executions of a graph are told apart by its nodes, each of which runs once in each of them. If a process launched as many
+Each node of a graph runs once in each execution of it, which shows where the next one begins. If a process launched as many
 graphs as were executed, one after the other, the first launch ran the first execution, and so on. Else it is left unknown.
 """
 

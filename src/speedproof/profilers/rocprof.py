@@ -1,7 +1,7 @@
 """What `rocprofv3 --output-format json` writes, into a trace: an entry per process, with the events of each kind in a list.
 
-A record names its kind and its operation by their places in lists of names, a kernel by its number among the symbols, and what
-a marker says by the marker's correlation id ("Using rocprofv3", "JSON output schema").
+A record gives its kind and its operation as positions in lists of names, and a kernel as its number among the symbols. The
+text of a marker has the marker's correlation id ("Using rocprofv3", "JSON output schema").
 """
 
 import json

@@ -49,7 +49,7 @@ def convert_xplane(path: Path, folder: Path) -> TraceInfo:
     if others and not devices:
         raise RecordError(path, f": holds work of a {', '.join(sorted(others))}; only that of GPUs is read")
     if not any(rows.values()):
-        raise RecordError(path, ": holds no kernels, calls or ranges, or is no XPlane file; profile the run again")
+        raise RecordError(path, ": holds no kernels, calls or ranges, or is not an XPlane file; profile the run again")
     raw = {name: make_raw_table(name, found) for name, found in rows.items()}
     numbers = sorted(devices)
     raw["devices"] = pa.table({"device": pa.array(numbers, pa.int32()), "name": pa.nulls(len(numbers), pa.string())})
