@@ -24,6 +24,7 @@ from speedproof.profilers.event_tables import Integers, RawClock, write_events
 from speedproof.profilers.ranges import RecordedRange
 from speedproof.profilers.torch_format import KINETO
 from speedproof.profilers.torch_hook import EXPORT_SUFFIX
+from speedproof.profilers.traced_devices import read_devices
 from speedproof.results.trace_tables import TABLES, TraceInfo
 from speedproof.util.errors import ProfilingError
 
@@ -156,8 +157,9 @@ def convert_chrome(path: Path, folder: Path) -> TraceInfo:
         )
     process = next(iter(processes), 0)
     try:
-        raw = events.make_tables(process)
-        clock = RawClock(_nanoseconds(first, "ts", 0), _read_base_time(path))
+        head = _read_head(path)
+        raw = events.make_tables(process) | {"devices": read_devices(head)}
+        clock = RawClock(_nanoseconds(first, "ts", 0), _read_base_time(head))
         return write_events(folder, raw, {process: process}, {}, _about("unknown"), clock)
     except (ValueError, OverflowError, pa.ArrowException) as error:
         raise ProfilingError(f"{path}: invalid events ({' '.join(str(error).split())[:160]}); export it again") from None
@@ -189,13 +191,17 @@ def convert_largest(exports: Path, folder: Path) -> None:
     convert_chrome(largest, folder)
 
 
-def _read_base_time(path: Path) -> int | None:
+def _read_head(path: Path) -> str:
+    """Return what a trace holds before its events, of which a piece is enough."""
+    with _open_text(path) as file:
+        return _EVENTS_START.split(file.read(_CHUNK), 1)[0]
+
+
+def _read_base_time(head: str) -> int | None:
     """Return when, in nanoseconds since 1970, the clock of a trace was zero; None if its torch does not write that.
 
     With torch 2.13 a range's end and the system's clock, read right after it, were 22 µs apart.
     """
-    with _open_text(path) as file:
-        head, *_ = _EVENTS_START.split(file.read(_CHUNK), 1)
     found = _BASE_TIME.search(head)
     return int(found[1]) if found else None
 

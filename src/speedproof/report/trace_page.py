@@ -93,6 +93,7 @@ def _list_sections(
         ("functions", "Functions in unknown host time", []),
         ("phases", "Phases", []),
         ("kernels", "Kernels", []),
+        ("copies", "Copies", []),
         ("counters", "GPU counters", []),
         ("streams", "Devices and streams", []),
         ("transforms", "Transforms", []),

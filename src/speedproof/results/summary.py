@@ -254,6 +254,18 @@ class Memory(_Row):
     unmatched_frees: int = Field(description="Frees of allocations from before the recording")
 
 
+class CopyRate(_Row):
+    """Copies and fills of one kind that began in counted iterations."""
+
+    kind: str = Field(description="Direction, and the host's memory: `HtoD, pageable`")
+    calls: int = Field(description="Number of them whose size is known")
+    bytes_per_epoch: float = Field(description="Bytes per counted iteration")
+    seconds_per_epoch: float = Field(description="Sum of their lengths per counted iteration")
+    bytes_per_s: float | None = Field(description="Bytes by their lengths; null: beyond what the GPU can do, or no length")
+    limit_bytes_per_s: float | None = Field(description="By the GPU's datasheet; null: unknown")
+    share: float | None = Field(description="bytes_per_s by limit_bytes_per_s")
+
+
 class SampledFunction(_Row):
     """A function of the loop's thread, sampled in unknown host time of counted iterations."""
 
@@ -280,7 +292,9 @@ class Advice(_Row):
 
 
 # Keys that stand in the file only where they hold something, so that a trace without them keeps its summary's digest.
-_WHERE_RECORDED = frozenset({"gpu_overhang_s", "clock_skew", "metrics", "memory", "sampled_functions", "sampled_python"})
+_WHERE_RECORDED = frozenset(
+    {"gpu_overhang_s", "clock_skew", "metrics", "memory", "copies", "sampled_functions", "sampled_python"}
+)
 
 # What a summary of an earlier form is of: our own loop's epochs.
 FOUND_EPOCHS = Found(unit="epoch", by="ranges", name="epoch", coverage=1.0, left_out=0)
@@ -320,6 +334,7 @@ class Summary(_Row):
     )
     metrics: list[SampledMetric] = Field([], description="Counters of its GPUs; absent if not sampled")
     memory: list[Memory] = Field([], description="By GPU and kind; absent if not recorded")
+    copies: list[CopyRate] = Field([], description="Copies by kind, longest first; absent if there is none of known size")
     sampled_functions: list[SampledFunction] = Field(
         [], description="Most frequent first; absent without samples in unknown host time"
     )

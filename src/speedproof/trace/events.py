@@ -65,6 +65,7 @@ class Trace:
     # the row of the call in `api` that launched it, -1 if none in its process has its correlation id. A copy is named by
     # its kind and the host's memory, e.g. `HtoD, pageable`; `pageable` tells whether that is of the latter kind.
     activity: pd.DataFrame
+    copies: pd.DataFrame  # of these, copies alone: start_ns, end_ns, process, device, bytes, kind, name
     api: pd.DataFrame  # start_ns, end_ns, process, thread, correlation, name (without the version that nsys appends)
     osrt: pd.DataFrame  # start_ns, end_ns, process, thread, name
     library: pd.DataFrame  # calls of cuDNN and cuBLAS: start_ns, end_ns, process, thread, name
@@ -99,6 +100,7 @@ def read_events(folder: Path) -> Trace:
         info=info,
         ranges=to_frame(without_operators(ended)),
         activity=activity.assign(launch=_find_launches(activity, api)),
+        copies=_read_copies(read),
         api=api,
         osrt=to_frame(read("osrt", [*place, "name"])),
         library=to_frame(read("library", [*place, "name"])),
@@ -155,6 +157,12 @@ def _read_activity(read: Callable[..., pa.Table]) -> pd.DataFrame:
     both["name"] = join_names([kernels["name"].array, _describe_copies(copies)])
     both["pageable"] = np.append(np.zeros(len(kernels), bool), _touches(copies, "pageable").to_numpy())
     return _sort_by_start(both)
+
+
+def _read_copies(read: Callable[..., pa.Table]) -> pd.DataFrame:
+    memories = ["kind", "source_memory", "target_memory"]
+    copies = to_frame(read("copies", ["start_ns", "end_ns", "process", "device", "bytes", *memories]))
+    return copies.drop(columns=memories[1:]).assign(name=_describe_copies(copies))
 
 
 def _find_launches(activity: pd.DataFrame, api: pd.DataFrame) -> Array:

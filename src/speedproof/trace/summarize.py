@@ -28,6 +28,7 @@ from speedproof.results.trace_results import KERNELS_FILE, summarize_kernels
 from speedproof.trace.account import account_for
 from speedproof.trace.advice import give_advice
 from speedproof.trace.attribution import attribute_activity, explain_unattributed
+from speedproof.trace.copy_rates import summarize_copies
 from speedproof.trace.counters import count_functions, summarize_memory, summarize_metrics
 from speedproof.trace.critical_path import find_critical_paths, measure_skew
 from speedproof.trace.events import Trace, bounds_of, cover_events, read_events, with_names
@@ -86,6 +87,7 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
     account, zero_ns = account_for(loop, activity, idle_gaps), trace.info.zero_ns or 0
     metrics, notes = summarize_metrics(trace.metrics, activity["device"].unique().tolist(), counted)
     streams, unlisted = _summarize_streams(loop, activity)
+    copies, impossible = summarize_copies(trace, loop.process, counted)
     return Summary(
         profiler=trace.info.profiler,
         profiler_version=trace.info.profiler_version,
@@ -111,6 +113,7 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
         communication=_summarize_communication(activity[activity["kernel"]], counted),
         metrics=metrics,
         memory=summarize_memory(trace.memory, loop.process, counted),
+        copies=copies,
         sampled_functions=count_functions(loop.on_main_thread(trace.cpu_samples), unexplained),
         sampled_python=count_functions(loop.on_main_thread(trace.python_samples), unexplained),
         unattributed_fraction=sum(share.fraction for share in unattributed),
@@ -118,7 +121,9 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
         ideal_epoch_s=ideal,
         overlapped_epoch_s=overlapped,
         advice=give_advice(steady, int(counted.length.sum()), len(counted), _free_ns(activity, counted)),
-        warnings=list(dict.fromkeys([*trace.info.warnings, *loop.warnings, *notes, *unlisted, *warn_of_others(processes)])),
+        warnings=list(
+            dict.fromkeys([*trace.info.warnings, *loop.warnings, *notes, *unlisted, *impossible, *warn_of_others(processes)])
+        ),
     )
 
 
