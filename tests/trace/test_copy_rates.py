@@ -47,7 +47,7 @@ def test_a_copy_faster_than_its_link_is_refused_by_name(tmp_path):
     rates = {rate.kind: rate.bytes_per_s for rate in summary.copies}
     assert rates == {"HtoD, pinned": None, "DtoH, pageable": pytest.approx(8 * MIB / 200e-6)}
     (said,) = (text.replace("\N{NO-BREAK SPACE}", " ") for text in summary.warnings if "can carry" in text)
-    assert said.startswith("copies HtoD, pinned are faster than the 63.0 GB/s that a H100 SXM can carry: ")
+    assert said.startswith("copies HtoD, pinned are faster than the 63.0 GB/s that their link can carry (H100 SXM): ")
 
 
 def test_small_copies_and_unknown_gpus_are_not_judged(tmp_path):

@@ -25,6 +25,7 @@ from speedproof.profilers.ranges import RecordedRange
 from speedproof.profilers.torch_format import KINETO
 from speedproof.profilers.torch_hook import EXPORT_SUFFIX
 from speedproof.profilers.traced_devices import read_devices
+from speedproof.profilers.traced_flop import read_work
 from speedproof.results.trace_tables import TABLES, TraceInfo
 from speedproof.util.errors import ProfilingError
 
@@ -82,16 +83,22 @@ class _Events:
     """Events by the table that they belong to, as columns."""
 
     def __init__(self, tables: Iterable[str]) -> None:
-        self.columns: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in set(tables)}
+        self.columns: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in {*tables, "flop"}}
 
     def add(self, table: str, event: dict[str, Any]) -> None:
-        for column, value in _event_columns(table, event).items():
+        values = _event_columns(table, event)
+        self._append(table, values)
+        if table == "operators" and (work := read_work(values["name"], _arguments(event))) is not None:
+            self._append("flop", values | work)
+
+    def _append(self, table: str, values: dict[str, Any]) -> None:
+        for column, value in values.items():
             self.columns[table][column].append(value)
 
     def make_tables(self, process: int) -> dict[str, pa.Table]:
         """Return the raw tables; all events are of one process."""
         raw = {name: _make_table(name, columns, process) for name, columns in self.columns.items()}
-        return raw | {"operators": _outermost(raw["operators"])}
+        return raw | {name: _outermost(raw[name]) for name in ("operators", "flop")}
 
 
 def convert_kineto(

@@ -12,7 +12,7 @@ _MOST = 1024  # of a machine
 
 
 def read_devices(head: str) -> pa.Table:
-    """Return number and name of each GPU that the head of a trace names; none of what is no list of them."""
+    """Return number and name of each GPU that the head of a trace names."""
     given: object = None
     with suppress(ValueError, RecursionError):
         if found := _DEVICES.search(head):

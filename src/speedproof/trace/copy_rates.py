@@ -26,8 +26,8 @@ def summarize_copies(trace: Trace, process: int, epochs: Intervals) -> tuple[lis
         rate = _measure(name, mine, len(epochs), limit)
         if peaks is not None and (most := peaks.most_link_bytes_per_s(direction)) and _exceeds(mine, most):
             warnings.append(
-                f"copies {rate.kind} are faster than the {format_large(most, 'B/s')} that a {peaks.product} can carry: their "
-                "sizes or times are wrong, so they have no bandwidth"
+                f"copies {rate.kind} are faster than the {format_large(most, 'B/s')} that their link can carry "
+                f"({peaks.product}): their sizes or times are wrong, so they have no bandwidth"
             )
             rate = rate.model_copy(update={"bytes_per_s": None, "share": None})
         rates.append(rate)

@@ -69,6 +69,7 @@ class Trace:
     api: pd.DataFrame  # start_ns, end_ns, process, thread, correlation, name (without the version that nsys appends)
     osrt: pd.DataFrame  # start_ns, end_ns, process, thread, name
     library: pd.DataFrame  # calls of cuDNN and cuBLAS: start_ns, end_ns, process, thread, name
+    flop: pd.DataFrame  # operators of known FLOP: start_ns, end_ns, process, thread, flop, bytes, type
     overhead: pd.DataFrame  # start_ns, end_ns, process, thread
     metrics: pd.DataFrame  # samples of GPUs' counters: start_ns, device, name, value
     memory: pd.DataFrame  # start_ns, process, device, address, bytes, kind, operation
@@ -104,6 +105,7 @@ def read_events(folder: Path) -> Trace:
         api=api,
         osrt=to_frame(read("osrt", [*place, "name"])),
         library=to_frame(read("library", [*place, "name"])),
+        flop=to_frame(read("flop", [*place, "flop", "bytes", "type"])),
         overhead=to_frame(read("overhead", place)),
         metrics=to_frame(read("metrics")),
         memory=to_frame(read("memory")),

@@ -39,6 +39,7 @@ from speedproof.trace.kernel_groups import is_communication, measure_communicati
 from speedproof.trace.loop import Loop, find_loop
 from speedproof.trace.outliers import list_gaps, list_slowest
 from speedproof.trace.roles import loads_data
+from speedproof.trace.roofline import measure_arithmetic
 from speedproof.util.units import NS_PER_S
 
 # Listed at most: each may have a row in each iteration.
@@ -88,6 +89,7 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
     metrics, notes = summarize_metrics(trace.metrics, activity["device"].unique().tolist(), counted)
     streams, unlisted = _summarize_streams(loop, activity)
     copies, impossible = summarize_copies(trace, loop.process, counted)
+    arithmetic, beyond = measure_arithmetic(trace, loop.process, activity, counted)
     return Summary(
         profiler=trace.info.profiler,
         profiler_version=trace.info.profiler_version,
@@ -114,6 +116,7 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
         metrics=metrics,
         memory=summarize_memory(trace.memory, loop.process, counted),
         copies=copies,
+        arithmetic=arithmetic,
         sampled_functions=count_functions(loop.on_main_thread(trace.cpu_samples), unexplained),
         sampled_python=count_functions(loop.on_main_thread(trace.python_samples), unexplained),
         unattributed_fraction=sum(share.fraction for share in unattributed),
@@ -122,7 +125,9 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
         overlapped_epoch_s=overlapped,
         advice=give_advice(steady, int(counted.length.sum()), len(counted), _free_ns(activity, counted)),
         warnings=list(
-            dict.fromkeys([*trace.info.warnings, *loop.warnings, *notes, *unlisted, *impossible, *warn_of_others(processes)])
+            dict.fromkeys(
+                [*trace.info.warnings, *loop.warnings, *notes, *unlisted, *impossible, *beyond, *warn_of_others(processes)]
+            )
         ),
     )
 
