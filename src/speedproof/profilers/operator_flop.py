@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-OperatorShapes = Sequence[Sequence[int]]  # of the arguments in the order of the operator's schema; empty if one is no tensor
-OperatorValues = Sequence[Any]  # the same arguments, if they are no tensors
+OperatorShapes = Sequence[Sequence[int]]  # of the arguments in the order of the operator's schema; empty if one is not a tensor
+OperatorValues = Sequence[Any]  # the same arguments, if they are not tensors
 
 
 class OperatorWork(NamedTuple):

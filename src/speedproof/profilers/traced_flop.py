@@ -38,7 +38,7 @@ def read_work(name: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _read_sizes(shape: object) -> Sequence[int]:
-    """Return the sizes of an argument, none if it is no tensor; what is no size fits no formula."""
+    """Return the sizes of an argument, none if it is not a tensor; a wrong size fits no formula."""
     sizes = shape if isinstance(shape, list) else []
     return sizes if all(type(size) is int and size >= 0 for size in sizes) else []
 
