@@ -6,6 +6,7 @@ import pytest
 
 from speedproof.report.markdown import write_report
 from speedproof.report.objection_phrases import describe_objection
+from speedproof.report.report_tables import describe_utilization
 from speedproof.results.run_record import OBSERVED
 from speedproof.stats.compare import compare_experiments, write_comparison
 from tests.report.example import CLAIMS, Example, vouch_again, write_example
@@ -49,6 +50,8 @@ def test_mfu_is_the_time_at_the_peak_by_that_of_the_epoch(tmp_path):
     assert use["baseline"].flop_per_s == pytest.approx(HALF / 4)
     assert (use["fast"].product, use["fast"].source) == ("H200 SXM", "NVIDIA H200 datasheet")
     assert kinds(ratio) == {}
+    said = describe_utilization(use["baseline"]).replace("\N{NO-BREAK SPACE}", " ")
+    assert said == "MONAI baseline script: 366 TFLOP per epoch in 1.48 s, 247 TFLOP/s, MFU 25 % (NVIDIA H200 datasheet)"
 
 
 def test_time_that_reports_leave_out_is_added_as_far_as_it_was_in_the_counted_run(tmp_path):

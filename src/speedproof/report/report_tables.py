@@ -10,7 +10,7 @@ from speedproof.report.headlines import describe_statement, describe_verdict
 from speedproof.report.prose import Prose
 from speedproof.report.ratio_phrases import describe_needed, describe_ratio_cells
 from speedproof.report.scope import name_found_place
-from speedproof.results.comparison import TraceChange
+from speedproof.results.comparison import TraceChange, Utilization
 from speedproof.results.comparison_rows import ClaimResult
 from speedproof.stats.finding import RatioFinding
 from speedproof.stats.found_tables import Findings, LevelFinding, StageFinding, WayFinding
@@ -152,6 +152,13 @@ def compose_utilization(found: Findings) -> list[Element]:
     ]
     header = ["Variant", "Counted FLOP", "Types", "Time", "Speed", "Datasheet", "GPUs", "MFU"]
     return make_table(header, rows, RESULT_PROSE["utilization"]())
+
+
+def describe_utilization(one: Utilization) -> str:
+    """Return how well a variant uses its GPUs in one sentence."""
+    speed = f"{format_large(sum(one.flop.values()), 'FLOP')} per {one.of} in {format_value(one.seconds, 's')}"
+    mfu = f", MFU {format_value(one.mfu, '%')} ({one.source})" if one.mfu is not None else ""
+    return f"{one.title}: {speed}, {format_large(one.flop_per_s, 'FLOP/s')}{mfu}"
 
 
 def compose_overheads(found: Findings) -> list[Element]:
