@@ -36,9 +36,9 @@ class TraceBuilder:
         memory = {"source_memory": source, "target_memory": target}
         self.add("copies", start, end, kind=kind, correlation=correlation, device=0, stream=7, bytes=1, **memory)
 
-    def write(self, folder: Path, profiler: str = "nsys") -> Path:
+    def write(self, folder: Path, profiler: str = "nsys", gpu: str = "Test GPU") -> Path:
         devices = {row["device"] for table in ("kernels", "copies") for row in self.rows[table]}
-        self.rows["devices"] = [{"device": device, "name": "Test GPU"} for device in sorted(devices)]
+        self.rows["devices"] = [{"device": device, "name": gpu} for device in sorted(devices)]
         self.rows["threads"] = [{"process": 0, "thread": MAIN, "main": True, "name": ""}]
         tables = {name: pa.Table.from_pylist(rows, TABLES[name]) for name, rows in self.rows.items()}
         counts = {name: len(table) for name, table in tables.items()}

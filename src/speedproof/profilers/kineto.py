@@ -24,6 +24,8 @@ from speedproof.profilers.event_tables import Integers, RawClock, write_events
 from speedproof.profilers.ranges import RecordedRange
 from speedproof.profilers.torch_format import KINETO
 from speedproof.profilers.torch_hook import EXPORT_SUFFIX
+from speedproof.profilers.traced_devices import read_devices
+from speedproof.profilers.traced_flop import read_work
 from speedproof.results.trace_tables import TABLES, TraceInfo
 from speedproof.util.errors import ProfilingError
 
@@ -81,16 +83,22 @@ class _Events:
     """Events by the table that they belong to, as columns."""
 
     def __init__(self, tables: Iterable[str]) -> None:
-        self.columns: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in set(tables)}
+        self.columns: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in {*tables, "flop"}}
 
     def add(self, table: str, event: dict[str, Any]) -> None:
-        for column, value in _event_columns(table, event).items():
+        values = _event_columns(table, event)
+        self._append(table, values)
+        if table == "operators" and (work := read_work(values["name"], _arguments(event))) is not None:
+            self._append("flop", values | work)
+
+    def _append(self, table: str, values: dict[str, Any]) -> None:
+        for column, value in values.items():
             self.columns[table][column].append(value)
 
     def make_tables(self, process: int) -> dict[str, pa.Table]:
         """Return the raw tables; all events are of one process."""
         raw = {name: _make_table(name, columns, process) for name, columns in self.columns.items()}
-        return raw | {"operators": _outermost(raw["operators"])}
+        return raw | {name: _outermost(raw[name]) for name in ("operators", "flop")}
 
 
 def convert_kineto(
@@ -156,8 +164,9 @@ def convert_chrome(path: Path, folder: Path) -> TraceInfo:
         )
     process = next(iter(processes), 0)
     try:
-        raw = events.make_tables(process)
-        clock = RawClock(_nanoseconds(first, "ts", 0), _read_base_time(path))
+        head = _read_head(path)
+        raw = events.make_tables(process) | {"devices": read_devices(head)}
+        clock = RawClock(_nanoseconds(first, "ts", 0), _read_base_time(head))
         return write_events(folder, raw, {process: process}, {}, _about("unknown"), clock)
     except (ValueError, OverflowError, pa.ArrowException) as error:
         raise ProfilingError(f"{path}: invalid events ({' '.join(str(error).split())[:160]}); export it again") from None
@@ -189,13 +198,17 @@ def convert_largest(exports: Path, folder: Path) -> None:
     convert_chrome(largest, folder)
 
 
-def _read_base_time(path: Path) -> int | None:
+def _read_head(path: Path) -> str:
+    """Return what a trace holds before its events, of which a piece is enough."""
+    with _open_text(path) as file:
+        return _EVENTS_START.split(file.read(_CHUNK), 1)[0]
+
+
+def _read_base_time(head: str) -> int | None:
     """Return when, in nanoseconds since 1970, the clock of a trace was zero; None if its torch does not write that.
 
     With torch 2.13 a range's end and the system's clock, read right after it, were 22 µs apart.
     """
-    with _open_text(path) as file:
-        head, *_ = _EVENTS_START.split(file.read(_CHUNK), 1)
     found = _BASE_TIME.search(head)
     return int(found[1]) if found else None
 

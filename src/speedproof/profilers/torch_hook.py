@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,10 @@ RECORDED_BYTES, MANY_EVENTS = 64 * 2**20, 30_000
 
 
 class TorchFinder(importlib.abc.MetaPathFinder):
-    """Finds torch as the others do, and has the profiler start once it is imported."""
+    """Finds torch as the others do, and calls `start` with it once it is imported."""
+
+    def __init__(self, start: Callable[[Any], None]) -> None:
+        self._start = start
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Return torch's specification; of other modules nothing."""
@@ -40,7 +44,7 @@ class TorchFinder(importlib.abc.MetaPathFinder):
 
             def execute_and_start(module: Any) -> None:
                 execute(module)
-                start_recording(module)
+                self._start(module)
 
             spec.loader.exec_module = execute_and_start  # type: ignore[method-assign]
         return spec
@@ -161,9 +165,10 @@ def _read_memory() -> int:
         return 0
 
 
-def run_hidden() -> None:
-    """Run the `sitecustomize` that the program would have without this one."""
-    here = Path(__file__).parent.resolve()
+def follow_import(start: Callable[[Any], None], hook: str) -> None:
+    """Call `start` once torch is imported, and run the `sitecustomize` that the program would have without the file `hook`."""
+    sys.meta_path.insert(0, TorchFinder(start))
+    here = Path(hook).parent.resolve()
     places = [place for place in sys.path if Path(place).resolve() != here]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", places)
     if spec is not None and spec.loader is not None:
@@ -171,5 +176,4 @@ def run_hidden() -> None:
 
 
 if os.environ.get(TRACES_VARIABLE) and __name__ == "sitecustomize":
-    sys.meta_path.insert(0, TorchFinder())
-    run_hidden()
+    follow_import(start_recording, __file__)

@@ -61,7 +61,11 @@ def _list_parts(
         ("gpus", "Several GPUs", compose_gpus(evidence)),
         ("use", _name_use(comparison), report_tables.compose_further(found)),
         ("phases", "Phases", report_tables.compose_phases(evidence, setup_sections.name_profilers(evidence))),
-        ("limit", "Distance to the hardware limit", report_tables.compose_roofline(found)),
+        (
+            "limit",
+            "Distance to the hardware limit",
+            [*report_tables.compose_roofline(found), *report_tables.compose_utilization(found)],
+        ),
         ("profiling", "What profiling costs", report_tables.compose_overheads(found)),
         ("container", "What the container costs", report_tables.compose_container(found)),
         ("conditions", "Hardware, data and settings", setup_sections.compose_conditions(evidence)),

@@ -6,7 +6,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from speedproof.util.numbers import format_count, format_duration, format_range, format_value
+from speedproof.util.numbers import format_count, format_duration, format_large, format_range, format_value
 from speedproof.util.units import MIB
 
 
@@ -27,6 +27,7 @@ def _load_macros(template: str) -> Any:
     environment = make_environment(autoescape=False)
     environment.filters.update(
         value=format_value,
+        large=format_large,
         count=format_count,
         range=format_range,
         duration=format_duration,

@@ -10,12 +10,12 @@ from speedproof.report.headlines import describe_statement, describe_verdict
 from speedproof.report.prose import Prose
 from speedproof.report.ratio_phrases import describe_needed, describe_ratio_cells
 from speedproof.report.scope import name_found_place
-from speedproof.results.comparison import TraceChange
+from speedproof.results.comparison import TraceChange, Utilization
 from speedproof.results.comparison_rows import ClaimResult
 from speedproof.stats.finding import RatioFinding
 from speedproof.stats.found_tables import Findings, LevelFinding, StageFinding, WayFinding
 from speedproof.stats.metrics import EPOCHS_TO_QUALITY, METRICS, PROCESS_TO_QUALITY, TIME_TO_QUALITY
-from speedproof.util.numbers import NO_NUMBER, format_range, format_ratio, format_value
+from speedproof.util.numbers import NO_NUMBER, format_large, format_range, format_ratio, format_value
 
 RESULT_PROSE = Prose("results.md.j2")
 _CHANGES = {"gpu": "GPU in", "idle": "GPU idle,", "cpu": "CPU in"}
@@ -139,6 +139,26 @@ def compose_roofline(found: Findings) -> list[Element]:
         times_s = (point.arithmetic_s, point.traffic_s, point.measured_s)
         rows.append(write_row(point.title, *work, *times_s, format_value(point.share, "%")))
     return make_table(header, rows, RESULT_PROSE["roofline"]())
+
+
+def compose_utilization(found: Findings) -> list[Element]:
+    """Compose how well each variant uses its GPUs, by the FLOP that were counted."""
+    rows = [
+        write_row(
+            *(one.title, f"{format_large(sum(one.flop.values()), 'FLOP')} per {one.of}", ", ".join(one.flop), one.seconds),
+            *(format_large(one.flop_per_s, "FLOP/s"), one.product or NO_NUMBER, one.gpus, format_value(one.mfu, "%")),
+        )
+        for one in found.utilization
+    ]
+    header = ["Variant", "Counted FLOP", "Types", "Time", "Speed", "Datasheet", "GPUs", "MFU"]
+    return make_table(header, rows, RESULT_PROSE["utilization"]())
+
+
+def describe_utilization(one: Utilization) -> str:
+    """Return how well a variant uses its GPUs in one sentence."""
+    speed = f"{format_large(sum(one.flop.values()), 'FLOP')} per {one.of} in {format_value(one.seconds, 's')}"
+    mfu = f", MFU {format_value(one.mfu, '%')} ({one.source})" if one.mfu is not None else ""
+    return f"{one.title}: {speed}, {format_large(one.flop_per_s, 'FLOP/s')}{mfu}"
 
 
 def compose_overheads(found: Findings) -> list[Element]:

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from speedproof.report.trace_listings import LONGEST_NAME, Listing, list_difference, list_summary
 from speedproof.report.trace_phrases import (
+    describe_arithmetic,
     describe_candidates,
     describe_communication,
     describe_counters,
@@ -56,7 +57,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         print_line(console, describe_explained_share(summary))
     if summary.launches is not None:
         print_line(console, describe_launches(summary.launches))
-    for text in describe_counters(summary):
+    for text in [*describe_counters(summary), *describe_arithmetic(summary)]:
         print_line(console, text)
     if summary.critical_paths:
         print_line(console, describe_paths(summary))

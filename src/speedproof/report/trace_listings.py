@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import compress
 
 from speedproof.report.document import Row, write_row
-from speedproof.results.summary import SampledFunction, Stream, Summary
+from speedproof.results.summary import Arithmetic, SampledFunction, Stream, Summary
 from speedproof.results.trace_results import Difference, summarize_kernels
-from speedproof.util.numbers import NO_NUMBER, format_value
+from speedproof.util.numbers import NO_NUMBER, format_large, format_value
 from speedproof.util.units import NS_PER_S
 
 _MOST = 12  # rows of a table
@@ -87,6 +87,9 @@ def list_summary(summary: Summary) -> Iterator[Listing]:
     rows = [write_row(one.group, one.calls, one.gpu_s, one.cpu_s, format_value(one.tensor_core_share, "%")) for one in groups]
     columns = ["group", ">calls", ">GPU", ">launching", ">on tensor cores, by name"]
     yield Listing("Kernels in the whole trace", columns, rows, anchor="kernels")
+    if summary.arithmetic is not None:
+        yield _list_arithmetic(summary.arithmetic, summary.found.unit)
+    yield _list_copies(summary)
     yield _list_samples("Functions", summary.sampled_functions, "functions")
     yield _list_samples("Python functions", summary.sampled_python, "python")
     rows = [
@@ -140,6 +143,28 @@ def _list_slowest(summary: Summary) -> Listing:
         term = (one.kind, _name_part(summary, one.part), one.name, one.term_longer_s)
         rows.append(write_row(_format_moment(one.start_s), one.duration_s, one.epoch, one.longer_s, *term))
     return Listing(title, columns, rows, most=_FEW, anchor="slowest")
+
+
+def _list_arithmetic(arithmetic: Arithmetic, unit: str) -> Listing:
+    columns = ["group", "type", f">FLOP per {unit}", f">time per {unit}", ">speed", ">of the peak", "bound by", ">of the bound"]
+    rows = []
+    for one in arithmetic.groups:
+        speed = (format_large(one.flop_per_s, "FLOP/s"), format_value(one.peak_share, "%"))
+        bound = (one.bound or "", format_value(one.bound_share, "%"))
+        rows.append(
+            write_row(one.group, one.type, format_large(one.flop_per_epoch, "FLOP"), one.seconds_per_epoch, *speed, *bound)
+        )
+    return Listing("Arithmetic of kernels, by the GPU's datasheet", columns, rows, anchor="arithmetic")
+
+
+def _list_copies(summary: Summary) -> Listing:
+    per_unit = f"per {summary.found.unit}"
+    columns = ["kind", ">copies", f">bytes {per_unit}", f">time {per_unit}", ">bandwidth", ">limit", ">of the limit"]
+    rows = []
+    for one in summary.copies:
+        rates = (format_large(one.bytes_per_s, "B/s"), format_large(one.limit_bytes_per_s, "B/s"), format_value(one.share, "%"))
+        rows.append(write_row(one.kind, one.calls, format_large(one.bytes_per_epoch, "B"), one.seconds_per_epoch, *rates))
+    return Listing("Copies, by the GPU's datasheet", columns, rows, anchor="copies")
 
 
 def _list_samples(what: str, sampled: Sequence[SampledFunction], anchor: str) -> Listing:

@@ -93,6 +93,8 @@ def _list_sections(
         ("functions", "Functions in unknown host time", []),
         ("phases", "Phases", []),
         ("kernels", "Kernels", []),
+        ("arithmetic", "Arithmetic", []),
+        ("copies", "Copies", []),
         ("counters", "GPU counters", []),
         ("streams", "Devices and streams", []),
         ("transforms", "Transforms", []),
@@ -175,6 +177,7 @@ def _describe_whole(summary: Summary) -> Iterator[str]:
     if summary.launches is not None:
         yield trace_phrases.describe_launches(summary.launches)
     yield from trace_phrases.describe_counters(summary)
+    yield from trace_phrases.describe_arithmetic(summary)
     if summary.communication is not None:
         yield trace_phrases.describe_communication(summary.communication)
 

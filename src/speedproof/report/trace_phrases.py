@@ -8,11 +8,12 @@ from speedproof.report.document import VariantName
 from speedproof.report.prose import Prose
 from speedproof.results.summary import Communication, Launches, PathClass, SampledMetric, Summary
 from speedproof.results.trace_results import Difference
-from speedproof.util.numbers import format_count, format_value
+from speedproof.util.numbers import format_count, format_large, format_value
 from speedproof.util.units import MIB
 
 PROSE = Prose("trace.md.j2")
 _UNEVEN = 0.1  # of the mean: where the median differs by more, it is said, too
+_LOST = 0.005  # a smaller share is not worth a clause
 _ROLES = {
     "sm_active": "SMs active",
     "tensor_active": "tensor cores active",
@@ -51,6 +52,13 @@ def describe_epochs(summary: Summary) -> str:
     gpu = sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in epochs) / length_s
     kernel = sum(epoch.kernel_busy_fraction * epoch.duration_s for epoch in epochs) / length_s
     return f"{text}; {PROSE['busy'](summary, gpu, kernel)}"
+
+
+def describe_arithmetic(summary: Summary) -> Iterator[str]:
+    """Yield how much an iteration computes, and how well that uses the GPU, if operators' shapes were recorded."""
+    if (one := summary.arithmetic) is not None:
+        lost = 0.0 if one.known_share is None else 1 - one.known_share
+        yield PROSE["arithmetic"](summary, one, format_large(one.flop_per_epoch, "FLOP"), lost if lost >= _LOST else 0.0)
 
 
 def describe_epoch_change(a: str, b: str, difference: Difference) -> list[str]:

@@ -199,6 +199,22 @@ class RooflinePoint(StrictRow):
     origin: Origin
 
 
+class Utilization(StrictRow):
+    """A variant's counted FLOP in its timed runs, beside what the datasheet of its GPU states."""
+
+    variant: str
+    title: str
+    of: Literal["epoch", "process"] = Field(description="What the FLOP are of; process: the epochs were not observed")
+    flop: dict[str, int] = Field(description="By type of the numbers, as torch counted them in one discarded run")
+    seconds: float = Field(description="Median of that epoch or process in timed runs")
+    flop_per_s: float
+    product: str | None = Field(description="The GPU's name in its datasheet; null: a CPU, or an unknown GPU")
+    source: str | None
+    gpus: int
+    mfu: float | None = Field(description="Model FLOP utilization; null: no peak is known, or the speed is impossible")
+    origin: Origin
+
+
 class TraceChange(StrictRow):
     """One term of the exact difference between the traces of two stages, in seconds a training epoch."""
 
@@ -337,7 +353,7 @@ class Throttled(StrictRow):
 class Comparison(SparseRow):
     """`comparison.json`."""
 
-    _UNSAID = ("trust_reported", "of_proof")
+    _UNSAID = ("trust_reported", "of_proof", "utilization")
 
     schema_version: Literal[6] = 6
     experiments: list[str]
@@ -361,6 +377,7 @@ class Comparison(SparseRow):
     overheads: list[Overhead]
     container: list[ContainerCost] = Field([])
     roofline: list[RooflinePoint] = Field([])
+    utilization: list[Utilization] = Field([], description="Not there if no FLOP were counted")
     prepared: list[PreparedVariant] = Field([])
     stopped: list[StoppedExperiment] = Field([])
     throttled: list[Throttled]

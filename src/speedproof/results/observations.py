@@ -38,6 +38,22 @@ class RunWithout(BaseModel):
         return any(f"{name}/".startswith(f"{hidden}/") for hidden in self.names)
 
 
+class CountedFlop(BaseModel):
+    """What torch's counter saw a variant compute in one discarded run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    of: Literal["epoch", "process"]  # process: our clock did not see its epochs end
+    device: str  # kind of device: cuda, cpu
+    flop: dict[str, Count]  # by type of the numbers; empty: nothing was counted
+    # The share of that epoch or process that its reported times covered in this run: a program may time its training alone.
+    reported_share: Annotated[float, Field(gt=0, le=1)] | None = None  # None: it reports no times
+
+    @property
+    def total(self) -> int:
+        return sum(self.flop.values())
+
+
 class WarmUpObserved(BaseModel):
     """What we saw of a variant's warm-up, with which its timed runs are compared."""
 
@@ -57,6 +73,7 @@ class WarmUpObserved(BaseModel):
     without: list[RunWithout] = []  # none: no warm-up that it came after, nor its own, created files elsewhere
     not_hidden: list[str] = []  # what earlier warm-ups of others changed and nothing can be run without
     own_not_hidden: list[str] = []  # what its own created and nothing can be run without
+    flop: CountedFlop | None = None  # None: not asked for
     spoilt: list[str] = []  # linked files and packages that earlier warm-ups of others removed, or changed before it read them
 
 

@@ -254,6 +254,51 @@ class Memory(_Row):
     unmatched_frees: int = Field(description="Frees of allocations from before the recording")
 
 
+class CopyRate(_Row):
+    """Copies and fills of one kind that began in counted iterations."""
+
+    kind: str = Field(description="Direction, and the host's memory: `HtoD, pageable`")
+    calls: int = Field(description="Number of them whose size is known")
+    bytes_per_epoch: float = Field(description="Bytes per counted iteration")
+    seconds_per_epoch: float = Field(description="Sum of their lengths per counted iteration")
+    bytes_per_s: float | None = Field(description="Bytes by their lengths; null: beyond what the GPU can do, or no length")
+    limit_bytes_per_s: float | None = Field(description="By the GPU's datasheet; null: unknown")
+    share: float | None = Field(description="bytes_per_s by limit_bytes_per_s")
+
+
+class KernelRate(_Row):
+    """Arithmetic of a kernel group in one type of number, of operators with known FLOP, in counted iterations."""
+
+    group: str = Field(description="Readable, derived from the kernels' names")
+    type: str = Field(description="Of the numbers: float32, tf32 (float32 on tensor cores, by the name), bfloat16")
+    operators: int = Field(description="Number of operators")
+    flop_per_epoch: float = Field(description="Their FLOP per counted iteration")
+    bytes_per_epoch: float = Field(description="What they read and write at least, per counted iteration")
+    seconds_per_epoch: float = Field(description="Sum of their kernels' lengths in this group, per counted iteration")
+    flop_per_s: float | None = Field(description="FLOP by these lengths; null: beyond what the GPU can do")
+    peak_flop_per_s: float | None = Field(description="By the GPU's datasheet; null: unknown")
+    peak_share: float | None = Field(description="flop_per_s by peak_flop_per_s")
+    bound: Literal["arithmetic", "memory"] | None = Field(
+        description="What takes longer by the datasheet: the FLOP or the bytes; null: unknown"
+    )
+    bound_share: float | None = Field(description="That time by seconds_per_epoch; above 1 if caches hold the bytes")
+
+
+class Arithmetic(_Row):
+    """FLOP of operators with known shapes, in counted iterations."""
+
+    flop_per_epoch: float = Field(description="FLOP per counted iteration")
+    known_share: float | None = Field(
+        description="Share of the time of kernels that multiply, by name, whose FLOP are known; null: no such kernels"
+    )
+    product: str | None = Field(description="The GPU whose datasheet counts; null: none, or unknown")
+    source: str | None = Field(description="That datasheet")
+    mfu: float | None = Field(
+        description="Model FLOP utilization: time of the FLOP at the datasheet's peaks by the iterations' length; null: unknown"
+    )
+    groups: list[KernelRate] = Field(description="Most FLOP first; empty without a GPU")
+
+
 class SampledFunction(_Row):
     """A function of the loop's thread, sampled in unknown host time of counted iterations."""
 
@@ -280,7 +325,9 @@ class Advice(_Row):
 
 
 # Keys that stand in the file only where they hold something, so that a trace without them keeps its summary's digest.
-_WHERE_RECORDED = frozenset({"gpu_overhang_s", "clock_skew", "metrics", "memory", "sampled_functions", "sampled_python"})
+_WHERE_RECORDED = frozenset(
+    {"gpu_overhang_s", "clock_skew", "metrics", "memory", "copies", "arithmetic", "sampled_functions", "sampled_python"}
+)
 
 # What a summary of an earlier form is of: our own loop's epochs.
 FOUND_EPOCHS = Found(unit="epoch", by="ranges", name="epoch", coverage=1.0, left_out=0)
@@ -320,6 +367,8 @@ class Summary(_Row):
     )
     metrics: list[SampledMetric] = Field([], description="Counters of its GPUs; absent if not sampled")
     memory: list[Memory] = Field([], description="By GPU and kind; absent if not recorded")
+    copies: list[CopyRate] = Field([], description="Copies by kind, longest first; absent if there is none of known size")
+    arithmetic: Arithmetic | None = Field(None, description="Absent if no operator's shapes were recorded")
     sampled_functions: list[SampledFunction] = Field(
         [], description="Most frequent first; absent without samples in unknown host time"
     )

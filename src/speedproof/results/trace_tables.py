@@ -91,6 +91,19 @@ TABLES: dict[str, pa.Schema] = {
     "library": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
     # Operators of the framework on the CPU (kineto only).
     "operators": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
+    # Operators whose FLOP follow from their shapes, the outermost of such (kineto only): `bytes` is what they read and write at
+    # least, `type` that of their numbers, e.g. "bfloat16".
+    "flop": pa.schema(
+        [
+            *_TIMES,
+            ("process", pa.int32()),
+            ("thread", pa.int32()),
+            ("flop", pa.int64()),
+            ("bytes", pa.int64()),
+            ("type", _NAME),
+            ("name", _NAME),
+        ]
+    ),
     # Samples of a GPU's counters; the name ends in the unit, as the profiler gives it: "SM Active [Throughput %]".
     "metrics": pa.schema([("start_ns", pa.int64()), ("device", pa.int32()), ("name", _NAME), ("value", pa.int64())]),
     # Allocations and frees of memory by the program, as CUDA does them. `address` joins the two of one piece; `kind` is of the
@@ -119,7 +132,7 @@ TABLES: dict[str, pa.Schema] = {
 }
 
 # Tables that traces of earlier versions lack: `trace.json` does not name them then, and they are empty.
-ADDED = frozenset({"library", "metrics", "memory", "cpu_samples", "python_samples"})
+ADDED = frozenset({"flop", "library", "metrics", "memory", "cpu_samples", "python_samples"})
 
 # What may be unknown of an event. The end of a range may be, too.
 _NULLABLE = frozenset({"process", "thread", "end_thread", "device", "stream", "correlation", "graph", "bytes"})

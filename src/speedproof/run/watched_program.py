@@ -12,6 +12,7 @@ from speedproof.cluster.isolation import FAILED_STATUS, isolated_command
 from speedproof.config.model import Config, Variant
 from speedproof.config.workload import Workload
 from speedproof.marks import EPOCHS_VARIABLE, FOLDER_VARIABLE, MARKS_FILE, SEED_VARIABLE, VALIDATE_EVERY_VARIABLE
+from speedproof.profilers.flop_hook import FLOP_VARIABLE
 from speedproof.profilers.nvtx_library import injecting
 from speedproof.profilers.torch_hook import TRACES_VARIABLE
 from speedproof.results.run_record import (
@@ -21,6 +22,7 @@ from speedproof.results.run_record import (
 from speedproof.run.caches import list_private_folders, overlays_folder, private_place, private_variables
 from speedproof.run.command_words import enter_image
 from speedproof.run.epoch_reports import Marks, Reports, cut_epochs
+from speedproof.run.flop_counts import EAGER, FlopSlice, read_slices
 from speedproof.run.known_formats import KNOWN_FILE, PATTERNS, Recognized, recognize_file
 from speedproof.run.live_epochs import LiveEpochs
 from speedproof.run.marks_pipe import timing_marks
@@ -54,6 +56,7 @@ class Task:
     epochs: int = 0
     taking_ranges: bool = False  # whether its NVTX ranges are taken that are epochs
     traced_by_torch: bool = False  # whether torch's profiler records in it
+    counting_flop: bool = False  # whether torch counts its FLOP
     data: Path | None = None  # what its workload prepared, which it must see in an image, too
     blind: bool = False  # whether it sees nothing of ours
     hidden: Sequence[str] = ()  # what it does not see though it is there, by real paths, if its variant is isolated
@@ -95,6 +98,7 @@ class Watched:
     created: dict[str, str] = field(default_factory=dict)  # what it created where later runs see it, and its real path
     known_file: Recognized | None = None  # that it wrote, if its progress is searched for
     stopped_s: float | None = None  # when it was ended, if it was, by the machine's monotonic clock
+    flop: Sequence[FlopSlice] = ()  # what it computed, if that was counted
 
     @property
     def process_s(self) -> float:
@@ -135,7 +139,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     if "PWD" in seen:  # as a shell has it where it starts a program: the caller's leads out of the run's folder
         seen["PWD"] = str(stands)
     outside = {**os.environ, **environ, **variant.environment}
-    provided = nullcontext(folder) if task.blind else providing_marks(task.traced_by_torch)
+    provided = nullcontext(folder) if task.blind else providing_marks(task.traced_by_torch, task.counting_flop)
     with provided as modules, taking_marks(folder) as reported, injecting(_list_ranges(task), outside) as injected:
         private = private_variables(variant, place, environ)
         environment = {**_list_environment(task, seen, modules, reported), **private, **injected.variables}
@@ -153,6 +157,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
             )
             end, life = _run_in(task, command, environment, relay.output, reported / MARKS_FILE, limits)
         ranges = injected.read()
+        flop = read_slices(modules) if task.counting_flop else []
         if task.traced_by_torch and end.completed:
             end = _take_trace(modules, folder)
     found, unsearched = _search_printed(relay, task, life.ended_s, limits.ended_s)
@@ -177,6 +182,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         created=created | {shorten_home(path): path for path in outward.created},
         stopped_s=limits.ended_s,
         known_file=recognize_file(place, file, stopped=limits.ended_s is not None) if task.recognizing else None,
+        flop=flop,
     )
 
 
@@ -260,6 +266,7 @@ def _list_environment(task: Task, seen: Mapping[str, str], modules: Path, report
         VALIDATE_EVERY_VARIABLE: str(task.config.measurement.validate_every or task.variant.validate_every),
         **({EPOCHS_VARIABLE: str(task.epochs)} if task.epochs else {}),
         **({TRACES_VARIABLE: str(modules)} if task.traced_by_torch else {}),
+        **({FLOP_VARIABLE: str(modules), **EAGER} if task.counting_flop else {}),
     }
 
 

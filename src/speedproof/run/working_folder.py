@@ -9,7 +9,7 @@ from pathlib import Path
 from speedproof import marks
 from speedproof.config.model import Variant
 from speedproof.config.workload import Workload
-from speedproof.profilers import torch_hook
+from speedproof.profilers import flop_hook, torch_hook
 from speedproof.run.caches import is_private, private_folders
 from speedproof.util.temporary_folder import removable_folder
 
@@ -90,10 +90,10 @@ def list_entries(place: Path, workload: Path) -> list[str]:
 
 
 @contextmanager
-def providing_marks(traced_by_torch: bool = False) -> Iterator[Path]:
+def providing_marks(traced_by_torch: bool = False, counting_flop: bool = False) -> Iterator[Path]:
     """Yield a folder from which any interpreter imports `speedproof.marks` and its callbacks, and nothing else of ours.
 
-    Of a program that is to be `traced_by_torch` it also imports what starts torch's profiler.
+    A program that is to be `traced_by_torch` also imports what starts torch's profiler, or if `counting_flop` its counter.
     """
     with removable_folder() as folder:
         package = folder / "speedproof"
@@ -103,6 +103,11 @@ def providing_marks(traced_by_torch: bool = False) -> Iterator[Path]:
         shutil.copytree(_CALLBACKS, package / _CALLBACKS.name, ignore=shutil.ignore_patterns("__pycache__"))
         if traced_by_torch:
             shutil.copyfile(torch_hook.__file__, folder / "sitecustomize.py")
+        if counting_flop:
+            shutil.copyfile(flop_hook.__file__, folder / "sitecustomize.py")
+            (package / "profilers").mkdir()
+            for name in ("__init__.py", "operator_flop.py", "torch_hook.py"):
+                shutil.copyfile(Path(flop_hook.__file__).with_name(name), package / "profilers" / name)
         yield folder
 
 

@@ -37,6 +37,7 @@ from speedproof.stats.comparability import (
     pair_runs,
 )
 from speedproof.stats.container_cost import list_container_differences, measure_container_costs
+from speedproof.stats.hardware_limit import measure_utilization
 from speedproof.stats.machines import HOSTS_UNKNOWN, hosts_are_known
 from speedproof.stats.measurements import (
     list_incomparable,
@@ -83,6 +84,7 @@ def compare_experiments(results: Results | Path, claims: Path, differences: Diff
         overheads=list(_measure_overheads(read)),
         container=list(measure_container_costs(read)),
         roofline=list(place_variants(read)),
+        utilization=list(measure_utilization(read)),
         prepared=list_prepared(read),
         stopped=list_stopped(read),
         throttled=list(find_throttled(read)),

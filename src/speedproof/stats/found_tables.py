@@ -17,6 +17,7 @@ from speedproof.results.comparison import (
     RooflinePoint,
     Stage,
     TraceChange,
+    Utilization,
 )
 from speedproof.results.comparison_rows import ClaimResult
 from speedproof.results.quality import Quality
@@ -133,6 +134,10 @@ class Findings:
     @property
     def incomparable(self) -> Sequence[Incomparable]:
         return self.comparison.incomparable
+
+    @property
+    def utilization(self) -> Sequence[Utilization]:
+        return self.comparison.utilization
 
     @property
     def roofline(self) -> Sequence[RooflinePoint]:

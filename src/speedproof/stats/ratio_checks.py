@@ -12,6 +12,7 @@ from speedproof.stats.clocks import check_reported_times, check_unobserved
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.direction import check_direction
 from speedproof.stats.estimates import Interval, Pair
+from speedproof.stats.hardware_limit import check_hardware
 from speedproof.stats.leftovers import check_late_gpu_work, check_left_processes, check_spoilt
 from speedproof.stats.machines import check_machine
 from speedproof.stats.metrics import METRICS
@@ -80,6 +81,7 @@ CHECKS: tuple[Check, ...] = (
     check_watched,
     check_judged,
     check_same_work,
+    check_hardware,
     check_late_gpu_work,
     check_machine,
     check_order,

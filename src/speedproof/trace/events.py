@@ -72,9 +72,11 @@ class Trace:
     # the row of the call in `api` that launched it, -1 if none in its process has its correlation id. A copy is named by
     # its kind and the host's memory, e.g. `HtoD, pageable`; `pageable` tells whether that is of the latter kind.
     activity: pd.DataFrame
+    copies: pd.DataFrame  # of these, copies alone: start_ns, end_ns, process, device, bytes, kind, name
     api: pd.DataFrame  # start_ns, end_ns, process, thread, correlation, name (without the version that nsys appends)
     osrt: pd.DataFrame  # start_ns, end_ns, process, thread, name
     library: pd.DataFrame  # calls of cuDNN and cuBLAS: start_ns, end_ns, process, thread, name
+    flop: pd.DataFrame  # operators of known FLOP: start_ns, end_ns, process, thread, flop, bytes, type
     overhead: pd.DataFrame  # start_ns, end_ns, process, thread
     metrics: pd.DataFrame  # samples of GPUs' counters: start_ns, device, name, value
     memory: pd.DataFrame  # start_ns, process, device, address, bytes, kind, operation
@@ -106,9 +108,11 @@ def read_events(folder: Path) -> Trace:
         info=info,
         ranges=to_frame(without_operators(ended)),
         activity=activity.assign(launch=_find_launches(activity, api)),
+        copies=_read_copies(read),
         api=api,
         osrt=to_frame(read("osrt", [*place, "name"])),
         library=to_frame(read("library", [*place, "name"])),
+        flop=to_frame(read("flop", [*place, "flop", "bytes", "type"])),
         overhead=to_frame(read("overhead", place)),
         metrics=to_frame(read("metrics")),
         memory=to_frame(read("memory")),
@@ -164,6 +168,12 @@ def _read_activity(read: Callable[..., pa.Table]) -> pd.DataFrame:
     # Column by column: the frames of millions of events, joined as a whole, are held three times.
     both = {column: np.append(kernels.pop(column), copies.pop(column))[order] for column in columns}
     return pd.DataFrame({**both, "kernel": order < len(kernels), "name": name, "pageable": touched[order]})
+
+
+def _read_copies(read: Callable[..., pa.Table]) -> pd.DataFrame:
+    memories = ["kind", "source_memory", "target_memory"]
+    copies = to_frame(read("copies", ["start_ns", "end_ns", "process", "device", "bytes", *memories]))
+    return copies.drop(columns=memories[1:]).assign(name=_describe_copies(copies))
 
 
 def _find_launches(activity: pd.DataFrame, api: pd.DataFrame) -> NDArray[np.integer]:

@@ -50,6 +50,12 @@ GROUPS: dict[str, str] = {
     "compiled, fused": r"triton_",
 }
 
+WEIGHT_GRADIENT, DATA_GRADIENT = "convolution weight gradient", "convolution data gradient"
+# Groups whose kernels do most of the arithmetic of the operators that launch them.
+MULTIPLYING = frozenset({
+    "attention", "few-channel convolution", "convolution forward", "matrix product", WEIGHT_GRADIENT, DATA_GRADIENT,
+})  # fmt: skip
+
 _PATTERNS = {group: re.compile(pattern, re.IGNORECASE) for group, pattern in GROUPS.items()}
 
 # CUTLASS and cuDNN: `xmma`, `tensorop` and instruction shapes such as `s16816` are tensor-core code, `simt` and `ffma`

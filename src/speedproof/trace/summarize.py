@@ -29,6 +29,7 @@ from speedproof.results.trace_results import KERNELS_FILE, summarize_kernels
 from speedproof.trace.account import account_for
 from speedproof.trace.advice import give_advice
 from speedproof.trace.attribution import attribute_activity, explain_unattributed
+from speedproof.trace.copy_rates import summarize_copies
 from speedproof.trace.counters import count_functions, summarize_memory, summarize_metrics
 from speedproof.trace.critical_path import find_critical_paths, measure_skew
 from speedproof.trace.events import Trace, are_named, bounds_of, cover_events, read_events, with_names
@@ -40,6 +41,7 @@ from speedproof.trace.loop import Loop, find_loop
 from speedproof.trace.outliers import list_gaps, list_slowest
 from speedproof.trace.roles import loads_data
 from speedproof.util.memory import return_freed_memory
+from speedproof.trace.roofline import measure_arithmetic
 from speedproof.util.units import NS_PER_S
 
 # Listed at most: each may have a row in each iteration.
@@ -90,6 +92,8 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
     metrics, notes = summarize_metrics(trace.metrics, activity["device"].unique().tolist(), counted)
     free_ns = _free_ns(activity, counted)
     streams, unlisted = _summarize_streams(loop, activity)
+    copies, impossible = summarize_copies(trace, loop.process, counted)
+    arithmetic, beyond = measure_arithmetic(trace, loop.process, activity, counted)
     return Summary(
         profiler=trace.info.profiler,
         profiler_version=trace.info.profiler_version,
@@ -115,6 +119,8 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
         communication=_summarize_communication(activity[activity["kernel"]], counted),
         metrics=metrics,
         memory=summarize_memory(trace.memory, loop.process, counted),
+        copies=copies,
+        arithmetic=arithmetic,
         sampled_functions=count_functions(loop.on_main_thread(trace.cpu_samples), unexplained),
         sampled_python=count_functions(loop.on_main_thread(trace.python_samples), unexplained),
         unattributed_fraction=sum(share.fraction for share in unattributed),
@@ -122,7 +128,11 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
         ideal_epoch_s=ideal,
         overlapped_epoch_s=overlapped,
         advice=give_advice(idle_gaps[steady], int(counted.length.sum()), len(counted), free_ns),
-        warnings=list(dict.fromkeys([*trace.info.warnings, *loop.warnings, *notes, *unlisted, *warn_of_others(processes)])),
+        warnings=list(
+            dict.fromkeys(
+                [*trace.info.warnings, *loop.warnings, *notes, *unlisted, *impossible, *beyond, *warn_of_others(processes)]
+            )
+        ),
     )
 
 

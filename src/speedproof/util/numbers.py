@@ -14,6 +14,7 @@ _GROUPED_FROM = 10_000
 _SHORT_TIMES = ((1e-6, 1e9, "ns"), (1e-3, 1e6, "µs"), (0.1, 1e3, "ms"))
 # An interval of two pairs may span many powers of ten: beyond these, a ratio's digits say nothing.
 _RATIOS_SHOWN = (0.01, 9999)
+_LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 NO_NUMBER = "–"
 _LEAST_PLAIN_S = 1e-4  # a shorter digit is written in a unit that fits
 
@@ -28,6 +29,12 @@ def format_value(value: float | None, unit: Unit = "") -> str:
     factor, unit = _fit_unit(value, unit)
     value *= factor
     return f"{_digits(value, unit)}{_suffix(unit)}"
+
+
+def format_large(value: float | None, unit: Unit) -> str:
+    """Format a number of bytes, FLOP, or these per second, with the prefix that fits."""
+    scale, prefix = next(((scale, prefix) for scale, prefix in _LARGE if value and abs(value) >= scale), (1e3, "k"))
+    return format_value(None if value is None else value / scale, f"{prefix}{unit}")
 
 
 def format_duration(seconds: float) -> str:

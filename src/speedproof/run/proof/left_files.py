@@ -382,3 +382,8 @@ def _ignored_by_git(folder: Path, names: list[str]) -> set[str]:
     except OSError:
         return set()
     return set(done.stdout.split("\0")) - {""}
+
+
+def list_changed_before(before: Sequence[WarmUpFiles]) -> set[str]:
+    """Return the real paths of linked files that earlier warm-ups changed."""
+    return {path for one in before for path in (*one.linked.rewritten.values(), *one.linked.grown.values())}

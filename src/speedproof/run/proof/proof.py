@@ -18,6 +18,7 @@ from speedproof.profilers.nsys import read_capabilities
 from speedproof.report.document import PAGE_FILE, Link
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.first_screen import compose_first_screen
+from speedproof.report.report_tables import describe_utilization
 from speedproof.results.asked import ASKED_FILE, Asked, read_asked
 from speedproof.results.evidence_archive import OLD_EXPERIMENTS_FOLDER
 from speedproof.results.files import digest_of, write_text
@@ -134,6 +135,8 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
         progress = Progress(measured.config.measurement, called, expected_s, status, judges)
         evidence = executor.measure(measured, progress)
         check_rounds(evidence.comparison, metric, progress.said)
+        for use in evidence.comparison.utilization:
+            status.say(describe_utilization(use))
         attempt = note_attempt(out, out / RESULTS, [scrub_command(command) for command in request.commands])
         if attempt != _read_attempt(out / RESULTS):
             _leave_asked(describe_asked(request, metric, attempt), out / RESULTS)

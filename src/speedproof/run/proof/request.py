@@ -241,6 +241,8 @@ class ProofRequest(Model):
     )
     profiler: RunTracerName = option("nsys", _PROFILING_PANEL, f"{describe_run_tracers()}. Default: nsys")
 
+    flops: bool = option(False, _PROFILING_PANEL, "Count FLOP in one more discarded run of each command (torch), to report MFU")
+
     profile: str | None = option(
         None,
         _CLUSTER_PANEL,

@@ -18,7 +18,7 @@ from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
 from speedproof.marks import MARKS_FILE
-from speedproof.results.observations import MOST_CHANGED, Arrivals, RunWithout, WarmUpObserved
+from speedproof.results.observations import MOST_CHANGED, Arrivals, CountedFlop, RunWithout, WarmUpObserved
 from speedproof.run.arrivals import judge_arrivals
 from speedproof.run.caches import compile_cache, is_private, keep_caches
 from speedproof.run.command_words import program_command
@@ -27,6 +27,7 @@ from speedproof.run.noted_reads import noting_reads
 from speedproof.run.outside_watch import FIRST_WALK_S, find_changes, is_others, note_others, shorten_home
 from speedproof.run.process import last_words, list_allowed
 from speedproof.run.program import describe_cut, describe_left, describe_timeout
+from speedproof.run.proof.flop_warm_up import FlopWarmUp, describe_counted
 from speedproof.run.proof.hidden_variables import name_hidden, name_missing
 from speedproof.run.proof.left_files import (
     HiddenFiles,
@@ -35,6 +36,7 @@ from speedproof.run.proof.left_files import (
     WarmUpFiles,
     find_left_files,
     list_briefly,
+    list_changed_before,
     read_access,
 )
 from speedproof.run.proof.parent_folders import describe_beside, explain_missing, list_beside
@@ -141,7 +143,9 @@ def warm_up(out: Path, config: Config, workload: Workload, request: ProofRequest
     for name in tried if request.profiled else []:
         begin(f"warm-up: profiling {setting.called[name]}")
         try_profiler(config, workload, name, setting.folder, setting.stop.epochs or 0, needs_recognizing(request))
-    found = _summarize(setting, reading, tried, without, watched_s)
+    counting = FlopWarmUp(config, workload, request, reading, setting.folder, setting.stop.epochs or 0)
+    flop = {name: counting.count(name, begin) for name in tried if request.flops}
+    found = _summarize(setting, reading, tried, without, watched_s, flop)
     return found.model_copy(update={"unwatched": unwatched, "recognized": recognized})
 
 
@@ -151,10 +155,14 @@ def _summarize(
     tried: Mapping[str, _Tried],
     without: Mapping[str, RunsWithout],
     watched_s: Mapping[str, float],
+    flop: Mapping[str, CountedFlop],
 ) -> WarmUp:
     """Return what all runs found; `watched_s` holds the seconds of the repeated runs, if timed runs are blind."""
     variants = setting.config.completed_variants
-    notes = {name: [*one.notes, *name_missing(variants[name]), *without[name].notes] for name, one in tried.items()}
+    notes = {
+        name: [*one.notes, *name_missing(variants[name]), *without[name].notes, *describe_counted(flop.get(name))]
+        for name, one in tried.items()
+    }
     return WarmUp(
         reading=reading,
         epochs={name: len(one.marks.epochs) if reading.source != "process" else 0 for name, one in tried.items()},
@@ -164,7 +172,9 @@ def _summarize(
         notes={name: "; ".join(own) for name, own in notes.items() if own},
         copy_s=max(one.copy_s for one in tried.values()),
         observed={
-            name: _name_kept(one.observed).model_copy(update={"watched_s": watched_s.get(name), **without[name].as_observed()})
+            name: _name_kept(one.observed).model_copy(
+                update={"watched_s": watched_s.get(name), "flop": flop.get(name), **without[name].as_observed()}
+            )
             for name, one in tried.items()
         },
         qualities={name: one.quality for name, one in tried.items()},
@@ -239,7 +249,7 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
     with removable_folder() as run, working_folder(workload, variant) as place:
         copy_s, begun_ns = time.monotonic() - begun_s, time.time_ns()
         linked = LinkedFiles(variant, place if variant.place is None else Path(variant.place), workload)
-        with noting_reads(map(Path, _list_changed_before(before))) as read:
+        with noting_reads(map(Path, list_changed_before(before))) as read:
             seen, judge = _run_once(setting, variant, log_file, run, place)
         files = _note_files(seen, linked, before, read)
         cached = keep_caches(variant, place)
@@ -307,15 +317,10 @@ def _read_first(seen: Watched, request: ProofRequest) -> tuple[bool, Watched, Ma
     return marked, seen, marks
 
 
-def _list_changed_before(before: Sequence[WarmUpFiles]) -> set[str]:
-    """Return the real paths of linked files that earlier warm-ups changed."""
-    return {path for one in before for path in (*one.linked.rewritten.values(), *one.linked.grown.values())}
-
-
 def _note_files(seen: Watched, linked: LinkedFiles, before: Sequence[WarmUpFiles], read: Sequence[Path]) -> WarmUpFiles:
     """Return what a warm-up did to files, and which of those that earlier ones changed it read."""
     by_us = {
-        shorten_home(path) for path in _list_changed_before(before)
+        shorten_home(path) for path in list_changed_before(before)
     }  # to note whether they are read changes their status, too
     outside = [name for name in seen.outside.files if name not in by_us]
     changes = linked.compare(seen.changed, {path for one in before for path in one.linked.created})
