@@ -45,6 +45,10 @@ class Process(_Row):
     gpu_share: float = Field(description="Share of all processes' gpu_busy_s")
 
 
+# Of :data:`speedproof.results.trace_tables.GpuTracing` what leaves open whether a GPU was used.
+GpuUntraced = Literal["off", "failed", "unread", "unknown"]
+
+
 class Found(_Row):
     """What an iteration is, and how it was found."""
 
@@ -280,7 +284,9 @@ class Advice(_Row):
 
 
 # Keys that stand in the file only where they hold something, so that a trace without them keeps its summary's digest.
-_WHERE_RECORDED = frozenset({"gpu_overhang_s", "clock_skew", "metrics", "memory", "sampled_functions", "sampled_python"})
+_WHERE_RECORDED = frozenset(
+    {"gpu_overhang_s", "clock_skew", "metrics", "memory", "sampled_functions", "sampled_python", "gpu_untraced"}
+)
 
 # What a summary of an earlier form is of: our own loop's epochs.
 FOUND_EPOCHS = Found(unit="epoch", by="ranges", name="epoch", coverage=1.0, left_out=0)
@@ -293,6 +299,11 @@ class Summary(_Row):
     profiler: ProfilerName = Field(description="nsys; kineto (torch.profiler)")
     profiler_version: str = Field(description="Its version")
     has_gpu: bool = Field(description="Whether the process used a GPU, and enough was recorded")
+    gpu_untraced: GpuUntraced | None = Field(
+        None,
+        description="Why the trace does not show that no GPU was used: not traced (off); tracing it failed; of an accelerator "
+        "that is not read; the file does not tell (unknown). Absent if it shows that, or has GPU work",
+    )
     devices: list[str] = Field(description="Names of its GPUs")
     processes: list[Process] = Field(description="Those that used a GPU, and the loop's; empty if too little was recorded")
     found: Found = Field(FOUND_EPOCHS, description="What an iteration is")

@@ -122,6 +122,11 @@ ADDED = frozenset({"library", "metrics", "memory", "cpu_samples", "python_sample
 _NULLABLE = frozenset({"process", "thread", "end_thread", "device", "stream", "correlation", "graph", "bytes"})
 
 
+# Whether the trace would show a GPU's work if there had been any: it was traced; it was not; tracing it may have failed; it is
+# of an accelerator whose events are not read; the profiler's file does not tell.
+GpuTracing = Literal["on", "off", "failed", "unread", "unknown"]
+
+
 class TraceInfo(BaseModel):
     """`trace.json`."""
 
@@ -134,6 +139,7 @@ class TraceInfo(BaseModel):
     rows: dict[str, int]
     warnings: list[str]
     zero_ns: int | None = None  # the trace's zero, on the clock that the profiler's own window shows; None: that is unknown
+    gpu_tracing: GpuTracing | None = None  # None: an earlier version, which did not ask, wrote the trace
     unix_zero_ns: int | None = None  # the same on the system's clock, in nanoseconds since 1970; None: that is unknown
 
 

@@ -7,8 +7,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from speedproof.results.summary import GpuUntraced
 from speedproof.trace.events import Trace, with_names
 from speedproof.trace.intervals import Array, Intervals, holder
+from speedproof.util.errors import RecordError
 
 _LAUNCHES = re.compile(r"(cuda|cu)(Launch(Cooperative)?Kernel\w*|GraphLaunch\w*)")
 # What is launched while a CUDA graph is captured runs later, as the graph.
@@ -17,6 +19,7 @@ _CAPTURES = re.compile(r"(cuda|cu)Stream(Begin|End)Capture\w*")
 _MISSING = 0.01  # an iteration that lacks the kernels of more of its launches is recorded in part
 _FEWEST, _MOSTLY = 3, 0.5  # so many whole iterations, or this share of all, are enough to speak of
 _NEVER = np.iinfo(np.int64).min
+_MOST_NOTES = 5  # on its recording, in an error
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,21 @@ class Recording:
             lost = np.bincount(at[(at >= 0) & self.lost], minlength=len(spans))
             whole &= lost <= _MISSING * asked
         return whole
+
+
+def find_gpu_untraced(trace: Trace) -> GpuUntraced | None:
+    """Return why a trace without GPU work does not show that there was none; None if it does, or if it has some."""
+    tracing = trace.info.gpu_tracing
+    return None if tracing is None or tracing == "on" or not trace.activity.empty else tracing
+
+
+def explain_empty(trace: Trace) -> RecordError:
+    """Return why nothing can be said of a trace, with what is known of its recording."""
+    notes = [note.rstrip(".") for note in trace.info.warnings[:_MOST_NOTES]]
+    if notes:  # the same command would give the same again
+        said = ": ".join(["the trace holds no ranges, kernels or calls", "; ".join(notes)])
+        return RecordError(trace.folder, f": {said}; mend that, then profile again")
+    return RecordError(trace.folder, ": the trace holds no ranges, kernels or calls; profile the run again")
 
 
 def enough_left(left: int, seen: int) -> bool:

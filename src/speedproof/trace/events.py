@@ -76,6 +76,7 @@ class Trace:
     threads: pd.DataFrame  # process, thread, main
     devices: dict[int, str]
     open_ranges: int  # ranges without an end, left out
+    of_operators: bool = False  # whether there was nothing but operators, which are its ranges then
 
     @property
     def is_empty(self) -> bool:
@@ -94,10 +95,12 @@ def read_events(folder: Path) -> Trace:
     activity = _read_activity(read)
     _check_places(folder, activity)
     api = rename(to_frame(read("api", [*place, "correlation", "name"])), _plain_call)
+    marked = to_frame(without_operators(ended))
+    of_operators = marked.empty and activity.empty and api.empty and info.rows.get("operators", 0) > 0
     return Trace(
         folder=folder,
         info=info,
-        ranges=to_frame(without_operators(ended)),
+        ranges=to_frame(read("operators", [*place, "name"])) if of_operators else marked,
         activity=activity.assign(launch=_find_launches(activity, api)),
         api=api,
         osrt=to_frame(read("osrt", [*place, "name"])),
@@ -110,6 +113,7 @@ def read_events(folder: Path) -> Trace:
         threads=read("threads", ["process", "thread", "main"]).to_pandas(),
         devices=dict(zip(devices["device"].to_pylist(), devices["name"].to_pylist(), strict=True)),
         open_ranges=len(ranges) - len(ended),
+        of_operators=of_operators,
     )
 
 

@@ -1,0 +1,61 @@
+"""What nsys says of its own recording, and whether a GPU's work would be in it."""
+
+import re
+from collections.abc import Iterator
+
+from speedproof.profilers.nsys_sqlite import ExportFile
+from speedproof.results.trace_tables import GpuTracing
+
+_WARNING, _ERROR = 2, 3  # DIAGNOSTIC_EVENT.severity, as ENUM_DIAGNOSTIC_SEVERITY_LEVEL names them; 1 is information, 4 chatter
+# What tells that events are missing counts at any severity.
+_LOST = re.compile(
+    r"\bdropp?ed\b|\blost\b|not all .* (collected|recorded)|buffers? (are |is |was |were )?full|incomplete", re.I
+)
+_CUDA = re.compile(r"\b(CUDA|CUPTI)\b")
+# What it also traces, and is not read here.
+_ELSEWHERE = re.compile(r"\b(OpenGL|Vulkan|DirectX|DX1[12]|D3D1[12]|OpenACC|OpenMP|MPI|UCX|WDDM|NVMedia|OpenXR|video)\b", re.I)
+# Of CUDA: tracing may not have worked.
+_FAILED = re.compile(
+    r"not (been )?started|not supported|unsupported|fail|unable|could not|cannot|can't|not found|insufficient|permission"
+    r"|not all .* collected|no CUDA events",
+    re.I,
+)
+_LONGEST, _MOST = 200, 8  # characters of a note; notes
+
+_KIND = "CAPTURE_EVENT_TYPE"  # of META_DATA_CAPTURE: what is traced, a row each
+_CALLS = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
+_UNREAD = ("VULKAN_WORKLOAD", "OPENGL_WORKLOAD", "DX12_WORKLOAD", "GPU_CONTEXT_SWITCH_EVENTS", "NPU_EVENTS")
+
+
+def read_diagnostics(export: ExportFile) -> list[str]:
+    """Return nsys' warnings and errors, and what it says of lost events, without those on what is not read here."""
+    notes: dict[str, None] = {}
+    for text, severity in _read_texts(export):
+        matters = severity in (_WARNING, _ERROR) or (_LOST.search(text) and re.search("CUDA|NVTX", text))
+        if matters and not _ELSEWHERE.search(text):
+            notes[f"nsys says: {text[:_LONGEST]}"] = None
+    listed, beyond = [*notes][:_MOST], len(notes) - _MOST
+    return [*listed, f"nsys says {beyond} things more (table DIAGNOSTIC_EVENT)"] if beyond > 0 else listed
+
+
+def _read_texts(export: ExportFile) -> Iterator[tuple[str, int]]:
+    known = export.has("DIAGNOSTIC_EVENT", "severity")
+    columns = {"text": str | None, **({"severity": int | None} if known else {})}
+    for text, *severity in export.select("DIAGNOSTIC_EVENT", **columns):
+        yield " ".join((text or "").split()), (severity[0] or 0) if severity else 0
+
+
+def find_gpu_tracing(export: ExportFile) -> GpuTracing:
+    """Return whether the work of a GPU would be in the export. Whether it says that CUDA is traced may be wrong if it is."""
+    settings = [*export.select("META_DATA_CAPTURE", name=str, value=str | None)]
+    asked = {value for name, value in settings if name.endswith("COLLECT_CUDA_TRACE")}
+    kinds = {value for name, value in settings if name == _KIND}
+    called = any(map(export.holds_rows, _CALLS))
+    if any(map(export.holds_rows, _UNREAD)) and not called:
+        return "unread"
+    # A machine whose description names no GPU has none that nsys can see.
+    if not called and export.holds_rows("TARGET_INFO_SYSTEM_ENV") and not export.holds_rows("TARGET_INFO_GPU"):
+        return "on"
+    if called or "true" in asked or "Cuda" in kinds:
+        return "failed" if any(_CUDA.search(text) and _FAILED.search(text) for text, _ in _read_texts(export)) else "on"
+    return "off" if asked or kinds else "unknown"
