@@ -155,7 +155,9 @@ def test_a_report_that_nsys_cannot_read_names_the_version(tmp_path, exporting):
     with pytest.raises(ProfilingError, match=r"nsys 2023\.4\.4\.54 could not export it .* or give an SQLite file"):
         convert_input(report, tmp_path / "trace", exporting("echo too new >&2; exit 1"))
     assert not shutil.which("no-such-nsys")
-    with pytest.raises(ProfilingError, match="no-such-nsys: not found; install Nsight Systems"):
+    with pytest.raises(
+        ProfilingError, match=r"run\.qdrep: a report of .* no-such-nsys is not found; install Nsight Systems, which"
+    ):
         convert_input(report, tmp_path / "trace", "no-such-nsys")
     with pytest.raises(RecordError):
         convert_input(tmp_path / "missing.sqlite", tmp_path / "trace")

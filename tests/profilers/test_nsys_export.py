@@ -492,6 +492,19 @@ def test_no_gpu_was_used_only_if_the_export_would_show_one(tmp_path, asked, tabl
     assert analyze_trace(tmp_path / "trace").gpu_untraced == (None if tracing == "on" else tracing)
 
 
+@pytest.mark.parametrize(
+    ("table", "what"),
+    [
+        ("rocpd_string_0000", "a database of rocprofv3; record JSON: rocprofv3"),
+        ("StringTable", "a database of nvprof, which is not read; profile again with nsys"),
+        ("users", "not an export of Nsight Systems; make one with `nsys export"),
+    ],
+)
+def test_another_tools_database_is_named(tmp_path, table, what):
+    with pytest.raises(RecordError, match=what):
+        convert_export(make_export(tmp_path / "a.db", {table: [{"id": 1}]}, schema=None), tmp_path / "trace")
+
+
 def test_an_empty_export_is_refused_with_what_nsys_says(tmp_path):
     said = "Installed CUDA driver version (13.1) is not supported by this build of Nsight Systems."
     convert(tmp_path, {"StringIds": strings("x"), "DIAGNOSTIC_EVENT": [{"severity": 2, "text": said}]})

@@ -33,7 +33,7 @@ def stream_events(path: Path) -> Iterator[dict[str, Any]]:
     """Read the events one after the other, so that memory does not grow with the file.
 
     Raises:
-        ProfilingError: there are none, they break off, one is larger or nested deeper than any profiler's, or is no JSON
+        ProfilingError: there are none, they break off, one is larger or nested deeper than any profiler's, or is not JSON
 
     """
     # Times are decimals of microseconds, which a float would round.

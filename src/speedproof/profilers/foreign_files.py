@@ -14,7 +14,7 @@ _SUFFIX_OF_STREAM = ".qdstrm"  # whose content has no mark
 
 @dataclass(frozen=True)
 class ForeignFile:
-    """A kind of file that is no trace, and what to do about it."""
+    """A kind of file that is not a trace, and what to do about it."""
 
     what: str
     remedy: str

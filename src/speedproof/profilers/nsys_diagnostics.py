@@ -1,13 +1,14 @@
-"""What nsys says of its own recording, and whether a GPU's work would be in it."""
+"""What nsys reports about its own recording, and whether a GPU's work would be in it."""
 
 import re
 from collections.abc import Iterator
 
 from speedproof.profilers.nsys_sqlite import ExportFile
 from speedproof.results.trace_tables import GpuTracing
+from speedproof.util.errors import RecordError
 
 _WARNING, _ERROR = 2, 3  # DIAGNOSTIC_EVENT.severity, as ENUM_DIAGNOSTIC_SEVERITY_LEVEL names them; 1 is information, 4 chatter
-# What tells that events are missing counts at any severity.
+# Notes about missing events count at any severity.
 _LOST = re.compile(
     r"\bdropp?ed\b|\blost\b|not all .* (collected|recorded)|buffers? (are |is |was |were )?full|incomplete", re.I
 )
@@ -26,9 +27,15 @@ _KIND = "CAPTURE_EVENT_TYPE"  # of META_DATA_CAPTURE: what is traced, a row each
 _CALLS = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
 _UNREAD = ("VULKAN_WORKLOAD", "OPENGL_WORKLOAD", "DX12_WORKLOAD", "GPU_CONTEXT_SWITCH_EVENTS", "NPU_EVENTS")
 
+# Other tools' databases, by how one of their tables' names begins.
+_OTHERS = {
+    "rocpd_": "a database of rocprofv3; record JSON: rocprofv3 --runtime-trace --output-format json",
+    "stringtable": "a database of nvprof, which is not read; profile again with nsys profile",
+}
+
 
 def read_diagnostics(export: ExportFile) -> list[str]:
-    """Return nsys' warnings and errors, and what it says of lost events, without those on what is not read here."""
+    """Return nsys' warnings and errors, and its notes about lost events, without those on what is not read here."""
     notes: dict[str, None] = {}
     for text, severity in _read_texts(export):
         matters = severity in (_WARNING, _ERROR) or (_LOST.search(text) and re.search("CUDA|NVTX", text))
@@ -59,3 +66,10 @@ def find_gpu_tracing(export: ExportFile) -> GpuTracing:
     if called or "true" in asked or "Cuda" in kinds:
         return "failed" if any(_CUDA.search(text) and _FAILED.search(text) for text, _ in _read_texts(export)) else "on"
     return "off" if asked or kinds else "unknown"
+
+
+def explain_other(export: ExportFile) -> RecordError:
+    """Return what a database is that Nsight Systems did not write, if that is known."""
+    known = (what for begin, what in _OTHERS.items() if any(table.startswith(begin) for table in export.tables))
+    default = "not an export of Nsight Systems; make one with `nsys export --type=sqlite`"
+    return RecordError(export.path, f": {next(known, default)}")

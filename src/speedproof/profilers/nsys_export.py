@@ -31,7 +31,7 @@ from speedproof.profilers.nsys_columns import (
     translate_numbers,
     without_autograd_numbers,
 )
-from speedproof.profilers.nsys_diagnostics import find_gpu_tracing, read_diagnostics
+from speedproof.profilers.nsys_diagnostics import explain_other, find_gpu_tracing, read_diagnostics
 from speedproof.profilers.nsys_folder import ExportFolder
 from speedproof.profilers.nsys_samples import SampleReader
 from speedproof.profilers.nsys_sqlite import MISSING, ExportFile
@@ -128,7 +128,7 @@ class _Conversion:
 
     def _read_versions(self) -> tuple[str, str]:
         if not self.export.has("META_DATA_EXPORT") and not self.export.has("StringIds"):
-            raise RecordError(self.path, ": not an export of Nsight Systems; make one with `nsys export --type=sqlite`")
+            raise explain_other(self.export)
         about = dict(self.export.select("META_DATA_EXPORT", name=str, value=str | None))
         schema = about.get("EXPORT_SCHEMA_VERSION") or "unknown"
         major, minor = NEWEST_SCHEMA

@@ -52,7 +52,7 @@ class _Reading:
     events: EventColumns = field(default_factory=lambda: EventColumns(("kernels", "copies", "api", "ranges")))
     processes: dict[int, str] = field(default_factory=dict)
     threads: dict[tuple[int, int], str] = field(default_factory=dict)
-    unread: dict[str, int] = field(default_factory=dict)  # events of accelerators that are no GPUs
+    unread: dict[str, int] = field(default_factory=dict)  # events of accelerators other than GPUs
     first_ns: int | None = None
 
     def add(self, event: dict[str, Any]) -> None:

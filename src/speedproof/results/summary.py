@@ -296,13 +296,13 @@ class Summary(_Row):
     """Where the time of one trace went."""
 
     schema_version: Literal[4] = Field(4, description="Version of this format")
-    profiler: ProfilerName = Field(description="nsys; kineto (torch.profiler)")
+    profiler: ProfilerName = Field(description="nsys; kineto (torch.profiler); xla; nsightful")
     profiler_version: str = Field(description="Its version")
     has_gpu: bool = Field(description="Whether the process used a GPU, and enough was recorded")
     gpu_untraced: GpuUntraced | None = Field(
         None,
-        description="Why the trace does not show that no GPU was used: not traced (off); tracing it failed; of an accelerator "
-        "that is not read; the file does not tell (unknown). Absent if it shows that, or has GPU work",
+        description="Why GPU work may be missing: off (not traced), failed, unread (of another accelerator), unknown; absent "
+        "if it would be there",
     )
     devices: list[str] = Field(description="Names of its GPUs")
     processes: list[Process] = Field(description="Those that used a GPU, and the loop's; empty if too little was recorded")

@@ -52,7 +52,7 @@ def find_gpu_untraced(trace: Trace) -> GpuUntraced | None:
 
 
 def explain_empty(trace: Trace) -> RecordError:
-    """Return why nothing can be said of a trace, with what is known of its recording."""
+    """Return why a trace cannot be analyzed, with what is known about its recording."""
     notes = [note.rstrip(".") for note in trace.info.warnings[:_MOST_NOTES]]
     if notes:  # the same command would give the same again
         said = ": ".join(["the trace holds no ranges, kernels or calls", "; ".join(notes)])
