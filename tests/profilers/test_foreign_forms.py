@@ -112,7 +112,7 @@ def test_operators_alone_are_a_stretch_in_which_each_has_its_time(tmp_path):
         for name, at, length in (("aten::linear", 0, 300), ("aten::relu", 300, 100), ("aten::clamp_min", 310, 80)):
             place = {"pid": PID, "tid": PID, "ts": ZERO_US + 400 * number + at}
             events.append({"ph": "X", "cat": "cpu_op", "name": name, "dur": length, **place})
-    for devices, untraced in (([{"id": 0}], "unknown"), ([], None)):
+    for devices, untraced in (([{"id": 0}], "unknown"), ([], "unseen")):
         path = write_json(tmp_path / "a.json", {"deviceProperties": devices, "traceEvents": events})
         convert_input(path, tmp_path / "trace")
         summary = analyze_trace(tmp_path / "trace")

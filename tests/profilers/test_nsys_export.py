@@ -451,6 +451,8 @@ def test_what_nsys_says_of_lost_events_is_passed_on(tmp_path):
         (1, "CUDA injection initialized successfully."),
         (2, "Not all CUDA events might have been collected."),
         (2, "No OpenGL events collected. Does the process use OpenGL?"),
+        (2, "No NVTX events collected. Does the process use NVTX?"),
+        (2, "Failed to load symbols for VMA 0x7fc7-0x7fc8 from 'libm.so'"),
         (3, "Profiling was\nstopped."),
         (1, "3 NVTX events were dropped."),
         (None, None),
@@ -479,7 +481,8 @@ GPUS = [{"id": 0, "name": "NVIDIA A100"}]
         ("false", {"TARGET_INFO_GPU": GPUS}, "off"),
         ("false", {"CUPTI_ACTIVITY_KIND_RUNTIME": CREATED}, "on"),  # that it was not asked for may be wrong
         (None, {"TARGET_INFO_GPU": GPUS}, "unknown"),
-        ("true", {"TARGET_INFO_SYSTEM_ENV": GPUS, "DIAGNOSTIC_EVENT": [{"severity": 2, "text": UNSTARTED}]}, "on"),
+        ("true", {"TARGET_INFO_SYSTEM_ENV": GPUS, "DIAGNOSTIC_EVENT": [{"severity": 2, "text": UNSTARTED}]}, "unseen"),
+        ("true", {"TARGET_INFO_GPU": GPUS, "DIAGNOSTIC_EVENT": [{"severity": 1, "text": "CUDA injection initialized."}]}, "on"),
         ("false", {"VULKAN_WORKLOAD": CREATED}, "unread"),
     ],
 )
@@ -489,7 +492,8 @@ def test_no_gpu_was_used_only_if_the_export_would_show_one(tmp_path, asked, tabl
     tables = {"StringIds": strings("cuInit"), "NVTX_EVENTS": [nvtx(50, 5000, "epoch")], **tables}
     info, _ = convert(tmp_path, tables | ({"META_DATA_CAPTURE": settings} if settings else {}))
     assert info.gpu_tracing == tracing
-    assert analyze_trace(tmp_path / "trace").gpu_untraced == (None if tracing == "on" else tracing)
+    called = "called" if "CUPTI_ACTIVITY_KIND_RUNTIME" in tables else None
+    assert analyze_trace(tmp_path / "trace").gpu_untraced == (called if tracing == "on" else tracing)
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,10 @@ def find_foreign(path: Path) -> ForeignFile | None:
     if path.suffix == _SUFFIX_OF_STREAM:
         return _STREAM
     content, otherwise = read_unpacked(path), None
-    if is_gzip(path):
-        otherwise = _CUT_OFF if is_cut_off(path) else _PACKED
+    if is_gzip(path) and is_cut_off(path):
+        otherwise = _CUT_OFF
+    elif is_gzip(path) and not content.lstrip().startswith((b"{", b"[")):  # what JSON lacks is known to who reads it
+        otherwise = _PACKED
     elif not content:
         otherwise = _EMPTY
     return next((one for one in FOREIGN_FILES if one.recognize(content)), otherwise)

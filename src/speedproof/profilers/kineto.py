@@ -147,7 +147,9 @@ class _Foreign:
     def _find_gpu_tracing(self, head: ChromeHead) -> GpuTracing:
         if any(map(_UNREAD.fullmatch, self.unread)):
             return "unread"
-        return "on" if self.events.count("api", *ON_DEVICE) or head.names_no_gpu else "unknown"
+        if self.events.count("api", *ON_DEVICE):
+            return "on"
+        return "unseen" if head.names_no_gpu else "unknown"
 
     def _list_warnings(self) -> Iterator[str]:
         if dropped := self.events.drop_untimed():

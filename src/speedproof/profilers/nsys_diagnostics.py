@@ -12,9 +12,11 @@ _WARNING, _ERROR = 2, 3  # DIAGNOSTIC_EVENT.severity, as ENUM_DIAGNOSTIC_SEVERIT
 _LOST = re.compile(
     r"\bdropp?ed\b|\blost\b|not all .* (collected|recorded)|buffers? (are |is |was |were )?full|incomplete", re.I
 )
-_CUDA = re.compile(r"\b(CUDA|CUPTI)\b")
-# What it also traces, and is not read here.
+_CUDA = re.compile(r"\b(CUDA|CUPTI\w*)\b")
+# What is read here, besides samples of the CPU, of which nsys has much to say.
+_MATTERS = re.compile(r"\b(CUDA|CUPTI\w*|NVTX|GPUs?|driver|profiling)\b", re.I)
 _ELSEWHERE = re.compile(r"\b(OpenGL|Vulkan|DirectX|DX1[12]|D3D1[12]|OpenACC|OpenMP|MPI|UCX|WDDM|NVMedia|OpenXR|video)\b", re.I)
+_SEEN_ANYWAY = "No NVTX events collected"  # that there are none
 # Of CUDA: tracing may not have worked.
 _FAILED = re.compile(
     r"not (been )?started|not supported|unsupported|fail|unable|could not|cannot|can't|not found|insufficient|permission"
@@ -35,11 +37,12 @@ _OTHERS = {
 
 
 def read_diagnostics(export: ExportFile) -> list[str]:
-    """Return nsys' warnings and errors, and its notes about lost events, without those on what is not read here."""
+    """Return nsys' warnings and errors, and its notes about lost events, if they are about what is read here."""
     notes: dict[str, None] = {}
     for text, severity in _read_texts(export):
-        matters = severity in (_WARNING, _ERROR) or (_LOST.search(text) and re.search("CUDA|NVTX", text))
-        if matters and not _ELSEWHERE.search(text):
+        if severity not in (_WARNING, _ERROR) and not _LOST.search(text):
+            continue
+        if _MATTERS.search(text) and not _ELSEWHERE.search(text) and not text.startswith(_SEEN_ANYWAY):
             notes[f"nsys says: {text[:_LONGEST]}"] = None
     listed, beyond = [*notes][:_MOST], len(notes) - _MOST
     return [*listed, f"nsys says {beyond} things more (table DIAGNOSTIC_EVENT)"] if beyond > 0 else listed
@@ -60,9 +63,8 @@ def find_gpu_tracing(export: ExportFile) -> GpuTracing:
     called = any(map(export.holds_rows, _CALLS))
     if any(map(export.holds_rows, _UNREAD)) and not called:
         return "unread"
-    # A machine whose description names no GPU has none that nsys can see.
     if not called and export.holds_rows("TARGET_INFO_SYSTEM_ENV") and not export.holds_rows("TARGET_INFO_GPU"):
-        return "on"
+        return "unseen"
     if called or "true" in asked or "Cuda" in kinds:
         return "failed" if any(_CUDA.search(text) and _FAILED.search(text) for text, _ in _read_texts(export)) else "on"
     return "off" if asked or kinds else "unknown"

@@ -45,8 +45,8 @@ class Process(_Row):
     gpu_share: float = Field(description="Share of all processes' gpu_busy_s")
 
 
-# Of :data:`speedproof.results.trace_tables.GpuTracing` what leaves open whether a GPU was used.
-GpuUntraced = Literal["off", "failed", "unread", "unknown"]
+# Of :data:`speedproof.results.trace_tables.GpuTracing` what leaves open whether a GPU was used; and that CUDA was called.
+GpuUntraced = Literal["off", "failed", "unseen", "unread", "unknown", "called"]
 
 
 class Found(_Row):
@@ -301,8 +301,8 @@ class Summary(_Row):
     has_gpu: bool = Field(description="Whether the process used a GPU, and enough was recorded")
     gpu_untraced: GpuUntraced | None = Field(
         None,
-        description="Why GPU work may be missing: off (not traced), failed, unread (of another accelerator), unknown; absent "
-        "if it would be there",
+        description="Why there is no GPU work: off (not traced), failed, unseen (no GPU that the profiler traces), unread (of "
+        "another accelerator), unknown, called (CUDA, but no work followed); absent if no GPU was used",
     )
     devices: list[str] = Field(description="Names of its GPUs")
     processes: list[Process] = Field(description="Those that used a GPU, and the loop's; empty if too little was recorded")

@@ -122,9 +122,9 @@ ADDED = frozenset({"library", "metrics", "memory", "cpu_samples", "python_sample
 _NULLABLE = frozenset({"process", "thread", "end_thread", "device", "stream", "correlation", "graph", "bytes"})
 
 
-# Whether the trace would show a GPU's work if there had been any: it was traced; it was not; tracing it may have failed; it is
-# of an accelerator whose events are not read; the profiler's file does not tell.
-GpuTracing = Literal["on", "off", "failed", "unread", "unknown"]
+# Whether the trace would show a GPU's work if there had been any: it was traced; it was not; tracing it may have failed; the
+# profiler saw no GPU that it can trace; it is of an accelerator whose events are not read; the profiler's file does not tell.
+GpuTracing = Literal["on", "off", "failed", "unseen", "unread", "unknown"]
 
 
 class TraceInfo(BaseModel):
