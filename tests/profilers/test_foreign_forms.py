@@ -97,12 +97,23 @@ def test_xlas_streams_are_the_gpus_work(tmp_path):
     assert summary.unattributed_fraction == pytest.approx(1 / 6)
 
 
-def test_the_work_of_an_accelerator_that_is_no_gpu_is_named(tmp_path):
-    path = write_json(tmp_path / "a.trace.json", {"traceEvents": xla_events("/device:TPU:0")})
+def test_amds_streams_and_calls_have_names_of_their_own(tmp_path):
+    text = json.dumps(xla_events()).replace("Stream #13(Compute)", "Stream #2").replace("cuLaunchKernel", "hipLaunchKernel")
+    other = {"ph": "M", "pid": 2, "name": "process_name", "args": {"name": "/host:metadata"}}
+    write_json(tmp_path / "a.json", [other, *json.loads(text)])
+    info = convert_input(tmp_path / "a.json", tmp_path / "trace")
+    assert (info.profiler, info.rows["kernels"], info.rows["api"]) == ("xla", 4, 4)
+    assert {row["stream"] for row in read_table(tmp_path / "trace", "kernels").to_pylist()} == {2}
+    assert analyze_trace(tmp_path / "trace").launches.calls == 3  # the first iteration warms up
+
+
+@pytest.mark.parametrize("device", ["/device:TPU:0", "/device:CUSTOM:Trace"])
+def test_the_work_of_an_accelerator_that_is_no_gpu_is_named(tmp_path, device):
+    path = write_json(tmp_path / "a.trace.json", {"traceEvents": xla_events(device)})
     convert_input(path, tmp_path / "trace")
     summary = analyze_trace(tmp_path / "trace")
     assert (summary.has_gpu, summary.gpu_untraced) == (False, "unread")
-    assert "12 events of /device:TPU:0 are not read: only GPUs are" in summary.warnings
+    assert f"12 events of {device} are not read: only GPUs are" in summary.warnings
 
 
 def test_operators_alone_are_a_stretch_in_which_each_has_its_time(tmp_path):

@@ -19,9 +19,10 @@ from speedproof.profilers.xla_format import XLA
 from speedproof.results.trace_tables import TraceInfo
 from speedproof.util.errors import ProfilingError
 
-_DEVICE = re.compile(r"/device:([A-Za-z]\w*):(\d{1,6})\b")
+_DEVICE, _GPU = re.compile(r"/device:\w+:\S+"), re.compile(r"/device:GPU:(\d{1,6})\b", re.IGNORECASE)
+_HOST = "/host:CPU"
 _STREAM = re.compile(r"Stream #(\d{1,18})\b")
-_CALL = re.compile(r"cu(da)?[A-Z]\w+")
+_CALL = re.compile(r"(cu|cuda|hip)[A-Z]\w+")
 _COPY = re.compile(r"Memcpy([HDAP])(?:to|2)?([HDAP])|Memset", re.IGNORECASE)
 _MEMORY = re.compile(r"kind_src:(\w+) kind_dst:(\w+) size:(\d{1,18})\b")
 _MEMORIES = ("pageable", "pinned", "device", "managed")
@@ -72,13 +73,14 @@ class _Reading:
         start_ns = read_nanoseconds(event, "ts")
         self.first_ns = start_ns if self.first_ns is None else min(start_ns, self.first_ns)
         times = {"start_ns": start_ns, "end_ns": start_ns + read_nanoseconds(event, "dur", 0)}
-        device = _DEVICE.search(self.processes.get(process, ""))
-        if device is None:
-            self._add_on_host(event, times, process, thread)
-        elif device[1].upper() != "GPU":
+        name = self.processes.get(process, "")
+        if gpu := _GPU.search(name):
+            if stream := _STREAM.match(self.threads.get((process, thread), "")):
+                self._add_on_gpu(event, times | {"device": int(gpu[1]), "stream": int(stream[1])})
+        elif device := _DEVICE.search(name):
             self.unread[device[0]] = self.unread.get(device[0], 0) + 1
-        elif stream := _STREAM.match(self.threads.get((process, thread), "")):
-            self._add_on_gpu(event, times | {"device": int(device[2]), "stream": int(stream[1])})
+        else:
+            self._add_on_host(event, times, process, thread)
 
     def _add_on_host(self, event: dict[str, Any], times: dict[str, int], process: int, thread: int) -> None:
         name = str(event.get("name", ""))
@@ -106,7 +108,8 @@ class _Reading:
 
     def _host(self) -> int:
         """Return the process that uses the GPUs: that of the host's events."""
-        return next((number for number, name in self.processes.items() if not _DEVICE.search(name)), 0)
+        hosts = {number: name for number, name in self.processes.items() if not _DEVICE.search(name)}
+        return next((number for number, name in hosts.items() if name.startswith(_HOST)), next(iter(hosts), 0))
 
     def write(self, folder: Path) -> TraceInfo:
         raw = self.events.make_tables(self._host())
