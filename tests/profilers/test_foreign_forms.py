@@ -259,6 +259,7 @@ def test_what_is_no_trace_is_named_with_the_way_to_one(tmp_path, name, content, 
         ('{\n "traceEvents": [\n  {"ph": "X"},\n  {"ph": "X", "ts": 5', "line 4, column 22: breaks off after 1 events"),
         ('{\n "traceEvents": [{"ph": "X"}, 7, {}]}', "line 2, column 32: 7 in place of an event"),
         ('{"schemaVersion": 1,\n "deviceProperties": [}', "line 2, column 23: invalid JSON"),
+        ('{"one": 1}\n{"two": 2}\n', "JSON lines, or several values, without `traceEvents`"),
         ('{"some": 1, "keys": []}', "JSON without events (it has no `traceEvents` but some, keys)"),
     ],
 )
@@ -325,3 +326,18 @@ def test_strange_values_are_read_or_refused_in_one_line(tmp_path_factory, form, 
         analyze_trace(folder / "trace")
     except SpeedproofError as error:
         assert "\n" not in str(error)
+
+
+BEGINNINGS = st.sampled_from(
+    [b"", b"\x0a", b"\x0a\x10\x12", b"\x1f\x8b", b"{", b"[{", b'{"traceEvents": [', b"SQLite format 3\0", b"PK\x03\x04"]
+)
+
+
+@settings(max_examples=150)
+@given(begin=BEGINNINGS, rest=st.binary(max_size=300), name=st.sampled_from(["a", "a.json", "a.json.gz", "a.sqlite", "a.pb"]))
+def test_any_bytes_are_refused_in_one_line(tmp_path_factory, begin, rest, name):
+    folder = tmp_path_factory.mktemp("bytes")
+    (folder / name).write_bytes(begin + rest)
+    with pytest.raises(SpeedproofError) as caught:
+        convert_input(folder / name, folder / "trace")
+    assert str(caught.value).startswith(str(folder / name)) and "\n" not in str(caught.value)

@@ -166,6 +166,10 @@ class _Text:
         try:
             keys = [str(key)[:40] for key in json.loads(text)]
         except json.JSONDecodeError as error:
+            if error.msg == "Extra data":
+                return ProfilingError(
+                    f"{self.path}: JSON lines, or several values, without `traceEvents`; give a profiler's trace"
+                )
             if len(text) < _LONGEST_EVENT:
                 where = f"{self.path}: line {error.lineno}, column {error.colno}"
                 return ProfilingError(f"{where}: invalid JSON ({error.msg}); copy or export it again")
