@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from speedproof.profilers import kineto
+from speedproof.profilers import chrome_events
+from speedproof.profilers.chrome_events import stream_events
 from speedproof.profilers.convert import convert_input
-from speedproof.profilers.kineto import stream_events
 from speedproof.results.trace_tables import read_table
 from speedproof.util.errors import ProfilingError
 
@@ -37,7 +37,7 @@ def write_number(event, name, number):
         (write_number(KERNEL | {"args": {"correlation": 1}}, "correlation", "1e99999999"), "whose correlation is not"),
         (write_number(EVENT, "ts", "1e99999999"), "without a time"),
         (write_number(EVENT, "ts", "1" * 5000), "a number has too many digits"),
-        ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "one is nested too deeply"),
+        ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
     ],
 )
 def test_numbers_and_nesting_without_end_are_refused(tmp_path, event, why):
@@ -72,7 +72,7 @@ def test_a_file_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path):
 
 def test_an_event_of_many_pieces_is_decoded_a_few_times_only(tmp_path, monkeypatch):
     """Twice the text each time: of a thousand pieces, about ten tries; one for each piece would take quadratic time."""
-    monkeypatch.setattr(kineto, "_CHUNK", 1000)
+    monkeypatch.setattr(chrome_events, "_CHUNK", 1000)
     tries = []
 
     class Decoder(json.JSONDecoder):
@@ -87,8 +87,8 @@ def test_an_event_of_many_pieces_is_decoded_a_few_times_only(tmp_path, monkeypat
 
 
 def test_an_event_that_never_ends_is_refused_before_the_file_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(kineto, "_LONGEST_EVENT", 1 << 20)
-    monkeypatch.setattr(kineto, "_CHUNK", 1 << 16)
+    monkeypatch.setattr(chrome_events, "_LONGEST_EVENT", 1 << 20)
+    monkeypatch.setattr(chrome_events, "_CHUNK", 1 << 16)
     path = write_events(tmp_path / "a.json", '{"name": "' + "x" * 2**24)
     with pytest.raises(ProfilingError, match="an event is broken, or larger than 1 MiB"):
         list(stream_events(path))

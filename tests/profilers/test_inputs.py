@@ -83,9 +83,9 @@ def test_the_only_step_that_a_profiler_marked_is_the_iteration(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
-        ("a.json", b'{"traceEvents": [', "break off"),
-        ("a.json", b"[]", "no events"),
-        ("a.json.gz", b"no gzip at all", "not readable"),
+        ("a.json", b'{"traceEvents": [', "line 1, column 18: breaks off after 0 events; copy or export it again"),
+        ("a.json", b"[]", "holds no events"),
+        ("a.json.gz", b"no gzip at all", "line 1, column 1: not JSON"),
         ("a.json.gz", gzip.compress(b'{"traceEvents": [{}, {}]}' * 9, mtime=0)[:-9], "."),
         ("a.json", b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": "noon"}]}', "without a time"),
         ("a.json", b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": -5}]}', "end_ns is negative"),
@@ -155,7 +155,9 @@ def test_a_report_that_nsys_cannot_read_names_the_version(tmp_path, exporting):
     with pytest.raises(ProfilingError, match=r"nsys 2023\.4\.4\.54 could not export it .* or give an SQLite file"):
         convert_input(report, tmp_path / "trace", exporting("echo too new >&2; exit 1"))
     assert not shutil.which("no-such-nsys")
-    with pytest.raises(ProfilingError, match="no-such-nsys: not found; install Nsight Systems"):
+    with pytest.raises(
+        ProfilingError, match=r"run\.qdrep: a report of .* no-such-nsys is not found; install Nsight Systems, which"
+    ):
         convert_input(report, tmp_path / "trace", "no-such-nsys")
     with pytest.raises(RecordError):
         convert_input(tmp_path / "missing.sqlite", tmp_path / "trace")

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speedproof.profilers import kineto
-from speedproof.profilers.kineto import stream_events
+from speedproof.profilers import chrome_events, kineto
+from speedproof.profilers.chrome_events import stream_events
 from speedproof.profilers.ranges import Ranges, RecordedRange, Recorder
 from speedproof.results.trace_tables import TABLES, TRACE_FILE, read_table, read_trace_info
 from speedproof.util.errors import ProfilingError
@@ -135,18 +135,18 @@ def test_clocks_of_different_zero_and_speed_are_translated(monkeypatch):
 
 
 names = st.text(max_size=20)
-chrome_events = st.lists(
+event_lists = st.lists(
     st.fixed_dictionaries({"name": names, "ts": st.integers(0, 10**9), "args": st.dictionaries(names, names)})
 )
 
 
 @settings(max_examples=40)
-@given(events=chrome_events, chunk=st.integers(1, 50), indent=st.sampled_from([None, 2]))
+@given(events=event_lists, chunk=st.integers(1, 50), indent=st.sampled_from([None, 2]))
 def test_events_are_read_whatever_the_chunk(tmp_path_factory, events, chunk, indent):
     path = tmp_path_factory.mktemp("chrome") / "k.json"
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events, "traceName": "x"}, indent=indent))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kineto, "_CHUNK", chunk)
+        patch.setattr(chrome_events, "_CHUNK", chunk)
         assert list(stream_events(path)) == events
 
 

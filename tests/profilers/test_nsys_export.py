@@ -15,6 +15,7 @@ from speedproof.profilers.nsys_export import convert_export
 from speedproof.profilers.python_stacks import read_innermost
 from speedproof.profilers.required_ranges import require_ranges
 from speedproof.results.trace_tables import TABLES, TRACE_FILE, read_table, read_trace_info
+from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import ProfilingError, RecordError
 from tests.profilers.exports import MAIN, make_export, strings, thread
 from tests.profilers.sums import totals
@@ -495,11 +496,73 @@ def test_processes_and_gpus_of_strangers_are_told_apart(samples, tmp_path):
 
 
 def test_what_nsys_says_of_lost_events_is_passed_on(tmp_path):
-    said = ["CUDA injection initialized successfully.", "Not all CUDA events might have been collected.", None]
-    rows = [{"timestamp": 1, "severity": 2, "text": text} for text in said]
+    said = [
+        (1, "CUDA injection initialized successfully."),
+        (2, "Not all CUDA events might have been collected."),
+        (2, "No OpenGL events collected. Does the process use OpenGL?"),
+        (2, "No NVTX events collected. Does the process use NVTX?"),
+        (2, "Failed to load symbols for VMA 0x7fc7-0x7fc8 from 'libm.so'"),
+        (3, "Profiling was\nstopped."),
+        (1, "3 NVTX events were dropped."),
+        (None, None),
+    ]
+    rows = [{"timestamp": 1, "severity": severity, "text": text} for severity, text in said]
     export = make_export(tmp_path / "e.sqlite", {"DIAGNOSTIC_EVENT": rows, "StringIds": strings("x")})
     info = convert_export(export, tmp_path / "trace")
-    assert info.warnings == ["nsys says: Not all CUDA events might have been collected."]
+    assert info.warnings == [
+        "nsys says: 3 NVTX events were dropped.",
+        "nsys says: Not all CUDA events might have been collected.",
+        "nsys says: Profiling was stopped.",
+    ]
+
+
+UNSTARTED = "CUDA profiling might have not been started correctly."
+CREATED = [{"start": 1, "end": 5, "globalTid": MAIN, "correlationId": 1, "nameId": 10}]
+GPUS = [{"id": 0, "name": "NVIDIA A100"}]
+
+
+@pytest.mark.parametrize(
+    ("asked", "tables", "tracing"),
+    [
+        ("true", {"TARGET_INFO_GPU": GPUS}, "on"),
+        ("true", {"TARGET_INFO_GPU": GPUS, "CUPTI_ACTIVITY_KIND_RUNTIME": CREATED}, "on"),
+        ("true", {"TARGET_INFO_GPU": GPUS, "DIAGNOSTIC_EVENT": [{"severity": 2, "text": UNSTARTED}]}, "failed"),
+        ("false", {"TARGET_INFO_GPU": GPUS}, "off"),
+        ("false", {"CUPTI_ACTIVITY_KIND_RUNTIME": CREATED}, "on"),  # that it was not asked for may be wrong
+        (None, {"TARGET_INFO_GPU": GPUS}, "unknown"),
+        ("true", {"TARGET_INFO_SYSTEM_ENV": GPUS, "DIAGNOSTIC_EVENT": [{"severity": 2, "text": UNSTARTED}]}, "unseen"),
+        ("true", {"TARGET_INFO_GPU": GPUS, "DIAGNOSTIC_EVENT": [{"severity": 1, "text": "CUDA injection initialized."}]}, "on"),
+        ("false", {"VULKAN_WORKLOAD": CREATED}, "unread"),
+    ],
+)
+def test_no_gpu_was_used_only_if_the_export_would_show_one(tmp_path, asked, tables, tracing):
+    """In a machine without a GPU, nsys says that CUDA did not start as well."""
+    settings = [] if asked is None else [{"name": "PROCESS_0:COLLECT_CUDA_TRACE", "value": asked}]
+    tables = {"StringIds": strings("cuInit"), "NVTX_EVENTS": [nvtx(50, 5000, "epoch")], **tables}
+    info, _ = convert(tmp_path, tables | ({"META_DATA_CAPTURE": settings} if settings else {}))
+    assert info.gpu_tracing == tracing
+    called = "called" if "CUPTI_ACTIVITY_KIND_RUNTIME" in tables else None
+    assert analyze_trace(tmp_path / "trace").gpu_untraced == (called if tracing == "on" else tracing)
+
+
+@pytest.mark.parametrize(
+    ("table", "what"),
+    [
+        ("rocpd_string_0000", "a database of rocprofv3; record JSON: rocprofv3"),
+        ("StringTable", "a database of nvprof, which is not read; profile again with nsys"),
+        ("users", "not an export of Nsight Systems; make one with `nsys export"),
+    ],
+)
+def test_another_tools_database_is_named(tmp_path, table, what):
+    with pytest.raises(RecordError, match=what):
+        convert_export(make_export(tmp_path / "a.db", {table: [{"id": 1}]}, schema=None), tmp_path / "trace")
+
+
+def test_an_empty_export_is_refused_with_what_nsys_says(tmp_path):
+    said = "Installed CUDA driver version (13.1) is not supported by this build of Nsight Systems."
+    convert(tmp_path, {"StringIds": strings("x"), "DIAGNOSTIC_EVENT": [{"severity": 2, "text": said}]})
+    with pytest.raises(RecordError, match=r"kernels or calls: nsys says: Installed CUDA driver version \(13.1\) is not supp"):
+        analyze_trace(tmp_path / "trace")
 
 
 def test_samples_of_gpu_metrics_are_read_by_gpu_and_name(tmp_path):

@@ -77,6 +77,24 @@ def test_a_cpu_trace_is_summarised_without_its_gpu(tmp_path):
     assert not [line for line in lines if "busy" in line or "idle_gaps" in line]
 
 
+@pytest.mark.parametrize(
+    ("untraced", "said"),
+    [
+        ("off", "GPU work was not traced (record it: `nsys profile --trace=cuda,nvtx`)."),
+        ("failed", "whether a GPU was used is unknown, because tracing it may have failed."),
+        ("unseen", "the profiler saw no GPU that it can trace."),
+        ("called", "CUDA was called, but no GPU work followed."),
+        ("unread", "the work of its accelerator is not read."),
+        ("unknown", "the trace does not show whether a GPU was used."),
+    ],
+)
+def test_why_there_is_no_gpu_work_is_said_in_its_own_words(tmp_path, untraced, said):
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 1000)
+    summary = analyze_trace(trace.write(tmp_path)).model_copy(update={"gpu_untraced": untraced})
+    assert printed_at(120, print_summary, summary)[0].strip() == f"1 epoch; mean 1.00 ms; {said}"
+
+
 def test_a_number_stays_whole_however_narrow_the_terminal(summary):
     file = StringIO()
     print_summary(summary, Console(file=file, width=60, markup=False, highlight=False))

@@ -48,7 +48,7 @@ def test_the_guide_shows_what_is_printed(block, printed):
 def test_the_guide_names_messages_that_exist():
     shown = GUIDE.partition("## When it refuses")[2].partition("## ")[0]
     messages = [part for row in re.findall(r"^\| (`.*?) \|", shown, re.M) for part in re.findall(r"`([^`]+)`", row)]
-    assert len(messages) == 11
+    assert len(messages) == 13
     source = squeeze(" ".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/speedproof").rglob("*.py")))
     # Numbers and versions are filled in, and one word: what is too old, or too new.
     parts = [part for text in messages for part in re.split(r"\s*(?:…,?|\d\S*|\(.*\)|too old)\s*", text) if part]

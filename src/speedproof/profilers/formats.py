@@ -4,10 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from speedproof.profilers.foreign_files import find_foreign
+from speedproof.profilers.nsightful_format import NSIGHTFUL_TRACE
 from speedproof.profilers.nsys_formats import NSYS, NSYS_EXPORT, NSYS_REPORT, NSYS_TRACER
 from speedproof.profilers.rocprof_format import ROCPROF_TRACE
 from speedproof.profilers.torch_format import TORCH_TRACE, TORCH_TRACER
 from speedproof.profilers.trace_format import Profiler, RunTracer, TraceFormat
+from speedproof.profilers.xla_format import XLA_TRACE
 from speedproof.profilers.xplane_format import XPLANE_TRACE
 from speedproof.util.errors import RecordError
 
@@ -16,8 +19,16 @@ if TYPE_CHECKING:
     from speedproof.results.run_record import Backend
 
 # In the order in which help names them. Of one profiler's files that differ in their suffix alone, a later one is made of an
-# earlier one, and stands for it.
-FORMATS: list[TraceFormat] = [NSYS_REPORT, NSYS_EXPORT, TORCH_TRACE, ROCPROF_TRACE, XPLANE_TRACE]
+# earlier one, and stands for it. Content is recognized in this order, too: torch.profiler's is what no other form of JSON is.
+FORMATS: list[TraceFormat] = [
+    NSYS_REPORT,
+    NSYS_EXPORT,
+    ROCPROF_TRACE,
+    XPLANE_TRACE,
+    NSIGHTFUL_TRACE,
+    XLA_TRACE,
+    TORCH_TRACE,
+]
 # What can trace runs; `auto` takes the first that works.
 RUN_TRACERS: dict["RunTracerName", RunTracer] = {"nsys": NSYS_TRACER, "kineto": TORCH_TRACER}
 
@@ -40,7 +51,11 @@ def find_run_tracer(name: "Backend") -> RunTracer | None:
 
 def find_format(path: Path) -> TraceFormat | None:
     """Return the format of a path, by its content, else by its name; None if it is not a profiler's."""
-    return next((one for one in FORMATS if one.recognize(path)), None) or find_named(path)
+    return _recognize(path) or find_named(path)
+
+
+def _recognize(path: Path) -> TraceFormat | None:
+    return next((one for one in FORMATS if one.recognize(path)), None)
 
 
 def find_named(path: Path) -> TraceFormat | None:
@@ -50,11 +65,13 @@ def find_named(path: Path) -> TraceFormat | None:
 
 def require_format(path: Path) -> TraceFormat:
     """Return the format of a path; raise a :class:`RecordError` if it does not exist or is not a profiler's."""
-    found = find_format(path)
+    recognized, named = _recognize(path), find_named(path)
     if not (path.is_file() or path.is_dir()):  # reading a pipe would wait for ever
-        given = f"the file that {found.writer} wrote" if found else describe_inputs()
+        given = f"the file that {named.writer} wrote" if named else describe_inputs()
         raise RecordError(path, f": {'no regular file' if path.exists() else 'no such file'}; give {given}")
-    if found is None:
+    if recognized is None and (foreign := find_foreign(path)):
+        raise RecordError(path, f": {foreign.what}; {foreign.remedy}")
+    if (found := recognized or named) is None:
         raise RecordError(path, f": not a trace; give {describe_inputs()}")
     return found
 

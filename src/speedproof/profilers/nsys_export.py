@@ -31,6 +31,7 @@ from speedproof.profilers.nsys_columns import (
     translate_numbers,
     without_autograd_numbers,
 )
+from speedproof.profilers.nsys_diagnostics import explain_other, find_gpu_tracing, read_diagnostics
 from speedproof.profilers.nsys_folder import ExportFolder
 from speedproof.profilers.nsys_formats import is_json_lines
 from speedproof.profilers.nsys_graphs import find_graph_launches, to_nodes
@@ -64,12 +65,6 @@ _SMALL = 1 << 31  # numbers of GPUs, streams and domains are less
 # The API version behind the name of a CUDA call: cudaLaunchKernel_v7000.
 _API_VERSION = r"_v\d{4,}$"
 
-# What nsys says where it lost events, in DIAGNOSTIC_EVENT.
-_LOST = re.compile(
-    r"\bdropp?ed\b|\blost\b|not all .* (collected|recorded)|buffers? (are |is |was |were )?full|incomplete", re.I
-)
-_LONGEST_COMPLAINT = 200
-
 _GPU_MASK = 0xFF  # of GPU_METRICS.typeId: which GPU (nsys' own recipe `gpu_metric_util_map`)
 
 
@@ -100,13 +95,21 @@ class _Conversion:
             raw = self._read_events()
         raw |= self._launch_graphs(raw)
         raw |= self._number_devices(raw)
-        self._read_complaints()
+        for note in read_diagnostics(self.export):
+            self.export.warn(note)
         thread_names = self._thread_names()
         # On one machine a range's end and the system's clock, read right after it, were 36 µs apart.
         unix_ns = next((row[0] for row in self.export.select("TARGET_INFO_SESSION_START_TIME", utcEpochNs=int | None)), None)
         self.export.check_unchanged()
         warnings = sorted(self.export.warnings)  # tables are read in any order
-        info = TraceInfo(profiler="nsys", profiler_version=version, source_schema=schema, rows={}, warnings=warnings)
+        info = TraceInfo(
+            profiler="nsys",
+            profiler_version=version,
+            source_schema=schema,
+            rows={},
+            warnings=warnings,
+            gpu_tracing=find_gpu_tracing(self.export),
+        )
         return write_events(folder, raw, self._main_threads(raw), thread_names, info, RawClock(0, unix_ns))
 
     def _read_events(self) -> dict[str, pa.Table]:
@@ -131,7 +134,7 @@ class _Conversion:
 
     def _read_versions(self) -> tuple[str, str]:
         if not self.export.has("META_DATA_EXPORT") and not self.export.has("StringIds"):
-            raise RecordError(self.path, ": not an export of Nsight Systems; make one with `nsys export --type=sqlite`")
+            raise explain_other(self.export)
         about = dict(self.export.select("META_DATA_EXPORT", name=str, value=str | None))
         schema = about.get("EXPORT_SCHEMA_VERSION") or "unknown"
         major, minor = NEWEST_SCHEMA
@@ -145,12 +148,6 @@ class _Conversion:
         if number and (int(number[1]), int(number[2] or 0)) > NEWEST_SCHEMA:
             self.export.warn(f"schema {schema} is newer than {major}.{minor}: what it adds is not read")
         return about.get("EXPORT_PRODUCT_VERSION") or "unknown", schema
-
-    def _read_complaints(self) -> None:
-        """Log nsys' own warnings of calls, kernels and ranges that it lost."""
-        for (text,) in self.export.select("DIAGNOSTIC_EVENT", text=str | None):
-            if text and _LOST.search(text) and ("CUDA" in text or "NVTX" in text):
-                self.export.warn(f"nsys says: {' '.join(text.split())[:_LONGEST_COMPLAINT]}")
 
     def _read_ranges(self, written_names: Future[pa.DictionaryArray]) -> pa.Table:
         """Read the ranges; the names that are written in the events are read meanwhile."""

@@ -40,12 +40,17 @@ def _convert_report(report: Path, folder: Path, conversion: Conversion) -> "Trac
 @contextmanager
 def _exported(report: Path, conversion: Conversion) -> Iterator[Path]:
     """Yield a report's SQLite export; one that is kept is not made again."""
+    import shutil
+
     from speedproof.profilers.nsys import export_report, is_export, read_capabilities
     from speedproof.util.temporary_folder import removable_folder
 
     with removable_folder() as scratch:
         sqlite = (conversion.exports or scratch) / f"{_digest(report)}.sqlite"
         if not (sqlite.is_file() and is_export(sqlite)):
+            if shutil.which(conversion.nsys) is None:
+                way = "install Nsight Systems, which reads it, or give an SQLite file of `nsys export`"
+                raise ProfilingError(report, f": a report of Nsight Systems, and {conversion.nsys} is not found; {way}")
             sqlite.parent.mkdir(parents=True, exist_ok=True)
             program = read_capabilities(conversion.nsys)
             try:

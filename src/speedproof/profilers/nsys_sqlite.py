@@ -61,6 +61,11 @@ class ExportFile:
         if _check_file(self.path) != self._state:
             raise RecordError(self.path, ": changed while it was read; wait until it is written, then try again")
 
+    @property
+    def tables(self) -> set[str]:
+        """Return the tables' names, in small letters."""
+        return set(self._tables)
+
     def has(self, table: str, *columns: str) -> bool:
         """Return whether there is such a table with all of these columns; one that is not read is an error."""
         if why := self._refused.get(table.casefold()):

@@ -1,11 +1,10 @@
 """What torch.profiler (kineto) exports: events in Chrome's format."""
 
-import zlib
-from contextlib import suppress
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from speedproof.profilers.trace_format import Conversion, Profiler, RunTracer, TraceFormat, read_head
+from speedproof.profilers.trace_format import Conversion, Profiler, RunTracer, TraceFormat, read_unpacked
 from speedproof.util.errors import ProfilingError
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 KINETO = Profiler(
     "kineto", "kineto (torch.profiler)", caveat="phases and kernels are comparable, the profiler's own cost is not"
 )
+_BARE_LIST = re.compile(rb"\[\s*\{")
 
 
 def _convert(path: Path, folder: Path, _conversion: Conversion) -> "TraceInfo":
@@ -24,11 +24,10 @@ def _convert(path: Path, folder: Path, _conversion: Conversion) -> "TraceInfo":
     return convert_chrome(path, folder)
 
 
-def _is_chrome(path: Path) -> bool:
-    head = read_head(path)
-    with suppress(zlib.error):
-        head = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head) if head.startswith(b"\x1f\x8b") else head
-    return head.lstrip().startswith(b"{") and b'"traceEvents"' in head
+def is_chrome(head: bytes) -> bool:
+    """Return whether a file that begins so holds events in Chrome's format: in an object, or as a list."""
+    head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return (head.startswith(b"{") and b'"traceEvents"' in head) or (_BARE_LIST.match(head) is not None and b'"ph"' in head)
 
 
 def _find(_profiling: "Profiling", reason: str, of_programs: bool) -> "Selection":
@@ -52,6 +51,6 @@ TORCH_TRACE = TraceFormat(
     described="torch.profiler's .json(.gz)",
     writer="torch.profiler's `export_chrome_trace`",
     suffixes=(".json", ".json.gz"),
-    recognize=_is_chrome,
+    recognize=lambda path: is_chrome(read_unpacked(path)),
     convert=_convert,
 )

@@ -3,7 +3,9 @@
 This module and those of the formats import what converts only when they convert: `--help` names the formats, too.
 """
 
+import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +15,8 @@ if TYPE_CHECKING:
     from speedproof.profilers.selection import Selection
     from speedproof.results.trace_tables import TraceInfo
 
-_HEAD = 4096  # bytes that content is recognized by
+_HEAD = 1 << 16  # bytes that content is recognized by, as it is or unpacked
+_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,35 @@ class RunTracer:
     find: Callable[["Profiling", str, bool], "Selection"]
 
 
-def read_head(path: Path) -> bytes:
+def read_head(path: Path, size: int = _HEAD) -> bytes:
     """Return how a file begins; nothing of a folder, or of what cannot be read."""
     try:
         if not path.is_file():
             return b""
         with path.open("rb") as file:
-            return file.read(_HEAD)
+            return file.read(size)
     except OSError:
         return b""
+
+
+def is_gzip(path: Path) -> bool:
+    return read_head(path, len(_GZIP)) == _GZIP
+
+
+def is_cut_off(path: Path) -> bool:
+    """Return whether a small gzip file ends before what is packed in it does."""
+    head, unpacking = read_head(path), zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        unpacking.decompress(head)
+    except zlib.error:
+        return False
+    return len(head) < _HEAD and not unpacking.eof
+
+
+def read_unpacked(path: Path) -> bytes:
+    """Return how a file begins, or what it unpacks to if it is a gzip file."""
+    head = read_head(path)
+    if head.startswith(_GZIP):
+        with suppress(zlib.error):
+            return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, _HEAD)
+    return head

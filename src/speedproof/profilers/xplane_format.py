@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from speedproof.profilers.trace_format import Conversion, Profiler, TraceFormat
+from speedproof.profilers.foreign_files import is_xplane
+from speedproof.profilers.trace_format import Conversion, Profiler, TraceFormat, read_unpacked
 
 if TYPE_CHECKING:
     from speedproof.results.trace_tables import TraceInfo
@@ -22,6 +23,6 @@ XPLANE_TRACE = TraceFormat(
     described="XLA's .xplane.pb",
     writer="`jax.profiler.trace`",
     suffixes=(".xplane.pb",),
-    recognize=lambda path: False,  # a message of protobuf has no mark
+    recognize=lambda path: is_xplane(read_unpacked(path)),
     convert=_convert,
 )

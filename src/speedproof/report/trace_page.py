@@ -160,8 +160,10 @@ def _describe_use(traced: Traced) -> Words:
     summary = traced.summary
     if not summary.recorded:
         return [VariantName(traced.title), ": too little GPU work was recorded to measure its use."]
-    if not summary.has_gpu:
+    if not summary.has_gpu and summary.gpu_untraced is None:
         return [VariantName(traced.title), " uses no GPU."]
+    if not summary.has_gpu:
+        return [VariantName(traced.title), ": ", trace_phrases.describe_no_gpu(summary.gpu_untraced)]
     epochs = summary.steady_epochs
     busy_s = sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in epochs)
     share = format_value(busy_s / sum(epoch.duration_s for epoch in epochs), "%")

@@ -6,7 +6,7 @@ from typing import get_args
 
 from speedproof.report.document import VariantName
 from speedproof.report.prose import Prose
-from speedproof.results.summary import Communication, Launches, PathClass, SampledMetric, Summary
+from speedproof.results.summary import Communication, GpuUntraced, Launches, PathClass, SampledMetric, Summary
 from speedproof.results.trace_results import Difference
 from speedproof.util.numbers import format_count, format_large, format_value
 from speedproof.util.units import MIB
@@ -21,6 +21,8 @@ _ROLES = {
     "dram_write": "written",
 }
 
+# That a trace has no GPU work, or why it does not show whether there was any.
+describe_no_gpu: Callable[[GpuUntraced | None], str] = PROSE["no_gpu"]
 # The largest cause of time without a kernel, of which there must be some.
 describe_main_cause: Callable[[Summary], str] = PROSE["main_cause"]
 # How long an iteration would be without idle time, and with data loaded beside it.
@@ -48,7 +50,7 @@ def describe_epochs(summary: Summary) -> str:
     if not summary.recorded:
         return f"{text}; too little GPU work was recorded to measure its use."
     if not summary.has_gpu:
-        return f"{text}; no GPU was used."
+        return f"{text}; {describe_no_gpu(summary.gpu_untraced)}"
     gpu = sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in epochs) / length_s
     kernel = sum(epoch.kernel_busy_fraction * epoch.duration_s for epoch in epochs) / length_s
     return f"{text}; {PROSE['busy'](summary, gpu, kernel)}"

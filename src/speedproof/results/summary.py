@@ -45,6 +45,10 @@ class Process(_Row):
     gpu_share: float = Field(description="Share of all processes' gpu_busy_s")
 
 
+# Of :data:`speedproof.results.trace_tables.GpuTracing` what leaves open whether a GPU was used; and that CUDA was called.
+GpuUntraced = Literal["off", "failed", "unseen", "unread", "unknown", "called"]
+
+
 class Found(_Row):
     """What an iteration is, and how it was found."""
 
@@ -326,7 +330,17 @@ class Advice(_Row):
 
 # Keys that stand in the file only where they hold something, so that a trace without them keeps its summary's digest.
 _WHERE_RECORDED = frozenset(
-    {"gpu_overhang_s", "clock_skew", "metrics", "memory", "copies", "arithmetic", "sampled_functions", "sampled_python"}
+    {
+        "gpu_overhang_s",
+        "clock_skew",
+        "metrics",
+        "memory",
+        "copies",
+        "arithmetic",
+        "sampled_functions",
+        "sampled_python",
+        "gpu_untraced",
+    }
 )
 
 # What a summary of an earlier form is of: our own loop's epochs.
@@ -337,9 +351,14 @@ class Summary(_Row):
     """Where the time of one trace went."""
 
     schema_version: Literal[4] = Field(4, description="Version of this format")
-    profiler: ProfilerName = Field(description="nsys; kineto (torch.profiler)")
+    profiler: ProfilerName = Field(description="nsys; kineto (torch.profiler); xla; nsightful")
     profiler_version: str = Field(description="Its version")
     has_gpu: bool = Field(description="Whether the process used a GPU, and enough was recorded")
+    gpu_untraced: GpuUntraced | None = Field(
+        None,
+        description="Why there is no GPU work: off (not traced), failed, unseen (no GPU that the profiler traces), unread (of "
+        "another accelerator), unknown, called (CUDA, but no work followed); absent if no GPU was used",
+    )
     devices: list[str] = Field(description="Names of its GPUs")
     processes: list[Process] = Field(description="Those that used a GPU, and the loop's; empty if too little was recorded")
     found: Found = Field(FOUND_EPOCHS, description="What an iteration is")

@@ -138,6 +138,11 @@ ADDED = frozenset({"flop", "library", "metrics", "memory", "cpu_samples", "pytho
 _NULLABLE = frozenset({"process", "thread", "end_thread", "device", "stream", "correlation", "graph", "bytes"})
 
 
+# Whether the trace would show a GPU's work if there had been any: it was traced; it was not; tracing it may have failed; the
+# profiler saw no GPU that it can trace; it is of an accelerator whose events are not read; the profiler's file does not tell.
+GpuTracing = Literal["on", "off", "failed", "unseen", "unread", "unknown"]
+
+
 class TraceInfo(BaseModel):
     """`trace.json`."""
 
@@ -150,6 +155,7 @@ class TraceInfo(BaseModel):
     rows: dict[str, int]
     warnings: list[str]
     zero_ns: int | None = None  # the trace's zero, on the clock that the profiler's own window shows; None: that is unknown
+    gpu_tracing: GpuTracing | None = None  # None: an earlier version, which did not ask, wrote the trace
     unix_zero_ns: int | None = None  # the same on the system's clock, in nanoseconds since 1970; None: that is unknown
 
 

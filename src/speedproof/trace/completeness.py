@@ -7,8 +7,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from speedproof.results.summary import GpuUntraced
+from speedproof.results.trace_tables import GpuTracing
 from speedproof.trace.events import Trace, with_names
 from speedproof.trace.intervals import Array, Intervals, holder
+from speedproof.util.errors import RecordError
 
 _LAUNCHES = re.compile(r"(cuda|cu|hip)((Ext)?(Module)?Launch(Cooperative)?Kernel\w*|GraphLaunch\w*)")
 # What is launched while a CUDA graph is captured runs later, as the graph.
@@ -17,6 +20,12 @@ _CAPTURES = re.compile(r"(cuda|cu|hip)Stream(Begin|End)Capture\w*")
 _MISSING = 0.01  # an iteration that lacks the kernels of more of its launches is recorded in part
 _FEWEST, _MOSTLY = 3, 0.5  # so many whole iterations, or this share of all, are enough to speak of
 _NEVER = np.iinfo(np.int64).min
+_MOST_NOTES = 5  # on its recording, in an error
+_UNTRACED: dict[GpuTracing | None, str] = {
+    "off": "GPU work was not traced",
+    "failed": "tracing GPU work may have failed",
+    "unseen": "the profiler saw no GPU that it can trace",
+}
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,25 @@ class Recording:
             lost = np.bincount(at[(at >= 0) & self.lost], minlength=len(spans))
             whole &= lost <= _MISSING * asked
         return whole
+
+
+def find_gpu_untraced(trace: Trace) -> GpuUntraced | None:
+    """Return why a trace without GPU work does not show that there was none; None if it does, or if it has some."""
+    tracing = trace.info.gpu_tracing
+    if tracing is None or not trace.activity.empty:
+        return None
+    if tracing == "on":
+        return None if trace.api.empty else "called"
+    return tracing
+
+
+def explain_empty(trace: Trace) -> RecordError:
+    """Return why a trace cannot be analyzed, with what is known about its recording."""
+    known = [_UNTRACED[trace.info.gpu_tracing]] if trace.info.gpu_tracing in _UNTRACED else []
+    notes = [*known, *(note.rstrip(".") for note in trace.info.warnings[:_MOST_NOTES])]
+    # If a reason is known, the same command would give the same again.
+    why, then = (f": {'; '.join(notes)}", "mend that, then profile again") if notes else ("", "profile the run again")
+    return RecordError(trace.folder, f": the trace holds no ranges, kernels or calls{why}; {then}")
 
 
 def enough_left(left: int, seen: int) -> bool:

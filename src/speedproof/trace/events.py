@@ -85,6 +85,7 @@ class Trace:
     threads: pd.DataFrame  # process, thread, main
     devices: dict[int, str]
     open_ranges: int  # ranges without an end, left out
+    of_operators: bool = False  # whether there was nothing but operators, which are its ranges then
 
     @property
     def is_empty(self) -> bool:
@@ -103,10 +104,12 @@ def read_events(folder: Path) -> Trace:
     activity = _read_activity(read)
     _check_places(folder, activity)
     api = rename(to_frame(read("api", [*place, "correlation", "name"])), _plain_call)
+    marked = to_frame(without_operators(ended))
+    of_operators = marked.empty and activity.empty and api.empty and info.rows.get("operators", 0) > 0
     return Trace(
         folder=folder,
         info=info,
-        ranges=to_frame(without_operators(ended)),
+        ranges=to_frame(read("operators", [*place, "name"])) if of_operators else marked,
         activity=activity.assign(launch=_find_launches(activity, api)),
         copies=_read_copies(read),
         api=api,
@@ -121,6 +124,7 @@ def read_events(folder: Path) -> Trace:
         threads=read("threads", ["process", "thread", "main"]).to_pandas(),
         devices=dict(zip(devices["device"].to_pylist(), devices["name"].to_pylist(), strict=True)),
         open_ranges=len(ranges) - len(ended),
+        of_operators=of_operators,
     )
 
 

@@ -93,6 +93,8 @@ def find_iterations(trace: Trace, choice: Choice) -> Iterations:
         found = _take_named(trace, [EPOCH])
     elif len(steps := [name for name in names if _STEP_OF_TORCH.fullmatch(name)]) == 1:
         found = _take_named(trace, steps)  # one alone does not repeat, and what repeats in it is less than a step
+    elif trace.of_operators:
+        found = _take_whole(trace)  # what repeats among operators are a model's layers
     else:
         found = _take_repeating(trace) or _take_equal(trace) or _take_optimizer_steps(trace) or _take_whole(trace)
     if choice.as_marked and found.ranges is not None:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from speedproof.trace.completeness import Recording, check_recording, enough_left
+from speedproof.trace.completeness import Recording, check_recording, enough_left, explain_empty
 from speedproof.trace.events import Names, Trace, bounds_of, cover_events, join_names, make_names, rename, with_names
 from speedproof.trace.intervals import Array, Intervals, coverage, holder, outermost
 from speedproof.trace.iterations import Choice, Iterations, find_iterations, match_names, without_numbers
@@ -86,7 +86,7 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
 
     """
     if trace.is_empty:
-        raise RecordError(trace.folder, ": the trace holds no ranges, kernels or calls; profile the run again")
+        raise explain_empty(trace)
     iterations = find_iterations(trace, choice)
     if not (iterations.bounds["start_ns"] < iterations.bounds["end_ns"]).any():
         unit = iterations.found.unit
@@ -114,7 +114,9 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
 
 def _list_warnings(trace: Trace, iterations: Iterations) -> Iterator[str]:
     yield from iterations.notes
-    if iterations.found.by == "nothing":
+    if trace.of_operators and iterations.found.by == "nothing":
+        yield "only operators were recorded, which mark no iteration: the whole trace counts as one stretch"
+    elif iterations.found.by == "nothing":
         yield "nothing repeats: the whole trace counts as one stretch; name the range of an iteration (--epoch)"
     if trace.open_ranges:
         yield f"{trace.open_ranges} ranges never ended"

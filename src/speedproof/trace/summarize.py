@@ -29,6 +29,7 @@ from speedproof.results.trace_results import KERNELS_FILE, summarize_kernels
 from speedproof.trace.account import account_for
 from speedproof.trace.advice import give_advice
 from speedproof.trace.attribution import attribute_activity, explain_unattributed
+from speedproof.trace.completeness import find_gpu_untraced
 from speedproof.trace.copy_rates import summarize_copies
 from speedproof.trace.counters import count_functions, summarize_memory, summarize_metrics
 from speedproof.trace.critical_path import find_critical_paths, measure_skew
@@ -40,8 +41,8 @@ from speedproof.trace.kernel_groups import is_communication, measure_communicati
 from speedproof.trace.loop import Loop, find_loop
 from speedproof.trace.outliers import list_gaps, list_slowest
 from speedproof.trace.roles import loads_data
-from speedproof.util.memory import return_freed_memory
 from speedproof.trace.roofline import measure_arithmetic
+from speedproof.util.memory import return_freed_memory
 from speedproof.util.units import NS_PER_S
 
 # Listed at most: each may have a row in each iteration.
@@ -98,6 +99,7 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
         profiler=trace.info.profiler,
         profiler_version=trace.info.profiler_version,
         has_gpu=not activity.empty,
+        gpu_untraced=find_gpu_untraced(trace),
         devices=[trace.devices.get(device) or f"GPU {device}" for device in sorted(activity["device"].unique())],
         processes=processes,
         found=loop.iterations.found,
@@ -138,9 +140,13 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
 
 def _summarize_nothing(trace: Trace) -> Summary:
     """Return the summary of a trace without ranges, kernels and calls, as one without a GPU and NVTX leaves it."""
-    warning = "it holds no ranges, kernels or calls: the program used no GPU, and has no NVTX ranges"
+    untraced = find_gpu_untraced(trace)
+    warning = "it holds no ranges, kernels or calls"
+    if untraced is None:
+        warning += ": the program used no GPU, and has no NVTX ranges"
     empty: dict[str, Any] = {name: [] for name, field in Summary.model_fields.items() if get_origin(field.annotation) is list}
-    about = {"profiler": trace.info.profiler, "profiler_version": trace.info.profiler_version}
+    about: dict[str, Any] = {"profiler": trace.info.profiler, "profiler_version": trace.info.profiler_version}
+    about["gpu_untraced"] = untraced
     numbers = {"unattributed_fraction": 0.0, "ideal_epoch_s": None, "overlapped_epoch_s": None}
     return Summary(**empty | about | numbers | {"warnings": [*trace.info.warnings, warning]}, has_gpu=False, recorded=False)
 
