@@ -135,4 +135,5 @@ def test_a_ratio_in_progress_is_the_one_that_the_verdict_would_have():
     assert said[4].split(", ")[0] == said[3].split(", ")[0].replace("round 4", "round 5")  # four is the latest look
     assert ("(" in said[2], "(" in said[3]) == (False, True)
     assert said[3].startswith("round 4 of at most 24: old / new 2.00×")
-    assert ", about " in said[3] and ", at most " in said[3]
+    assert ", about " in said[1] and ", at most " in said[1]
+    assert said[3].endswith(", about 3 s left")  # decided: the report is left

@@ -117,7 +117,7 @@ class Progress(Observer):
     def _estimate_left(self) -> "_Left":
         likely = self._watch.forecast_end() if self._most else self._measurement.rounds
         likely_s = None if likely is None else self._left.estimate_s(likely)
-        most_s = self._left.estimate_s(self._measurement.rounds) if self._most else None
+        most_s = self._left.estimate_s(self._measurement.rounds) if self._most and not self._watch.stopped else None
         return _Left(likely_s, most_s if likely_s is None or (most_s or 0.0) > likely_s else None)
 
     def _describe(self, done: int) -> str:
