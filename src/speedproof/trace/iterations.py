@@ -61,6 +61,7 @@ class Iterations:
     ranges: Intervals | None = None  # the family's ranges, where the iterations last from start to start
     candidates: list[Candidate] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    on_gpu: bool = False  # whether their bounds are moments of the GPU's work, not of the host's
 
 
 def without_numbers(name: str) -> str:
@@ -200,7 +201,7 @@ def _take_equal(trace: Trace) -> Iterations | None:
     if launched:
         thread = _launching_thread(trace.api.iloc[launch], thread)
     bounds = pd.DataFrame({"start_ns": near.start, "end_ns": near.end})
-    return Iterations(process, thread, REPETITION, bounds, found, notes=[note])
+    return Iterations(process, thread, REPETITION, bounds, found, on_gpu=not launched, notes=[note])
 
 
 def _take_optimizer_steps(trace: Trace) -> Iterations | None:
