@@ -53,7 +53,7 @@ def test_a_range_without_a_launch_is_no_step(tmp_path, waits):
     summary = analyze_trace(trace.write(tmp_path))
     assert len(summary.epochs) == len(steps) == 5
     assert summary.found.left_out == 1
-    assert "1 of 6 ranges `step #` launch nothing, and are left out" in summary.warnings
+    assert "1 of 6 steps launch nothing, and are left out" in summary.warnings
 
 
 @QUICKLY
@@ -64,3 +64,18 @@ def test_steps_are_as_long_as_the_slower_of_host_and_gpu(tmp_path, loop):
     assert len(summary.epochs) == len(steps)
     measured, expected = (np.mean(lengths[1:]) for lengths in (lengths_of(summary), [step.length for step in steps]))
     assert measured == pytest.approx(expected, rel=0.02)
+
+
+def test_steps_have_the_numbers_in_their_names(tmp_path):
+    trace, _ = make_loop(MadeLoop(first=36))
+    summary = analyze_trace(trace.write(tmp_path))
+    assert [epoch.number for epoch in summary.epochs] == [*range(36, 44)]
+    assert summary.own_numbers[3] == 38
+
+
+def test_a_number_that_two_share_is_no_name(tmp_path):
+    trace, _ = make_loop(MadeLoop(steps=4))
+    make_loop(MadeLoop(steps=4, start=4000), trace)
+    summary = analyze_trace(trace.write(tmp_path))
+    assert [epoch.number for epoch in summary.epochs] == [None] * 8
+    assert [*summary.own_numbers.values()] == [*range(1, 9)]

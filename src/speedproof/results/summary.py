@@ -82,6 +82,7 @@ class Epoch(_Row):
     """An iteration, cut into a training and a validation part."""
 
     index: int = Field(description="Counts from 1")
+    number: int | None = Field(None, description="Number in the name of its range; null: none that tells it from the others")
     start_ns: int = Field(description="Start, from the trace's first event")
     end_ns: int = Field(description="End, likewise")
     duration_s: float = Field(description="end_ns - start_ns")
@@ -335,6 +336,11 @@ class Summary(_Row):
     @model_serializer(mode="wrap")
     def _leave_out_what_was_not_recorded(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {name: value for name, value in write(self).items() if value or name not in _WHERE_RECORDED}
+
+    @property
+    def own_numbers(self) -> dict[int, int]:
+        """Return the number by which each epoch is called, by its index: its range's own, else the index."""
+        return {epoch.index: epoch.index if epoch.number is None else epoch.number for epoch in self.epochs}
 
     @property
     def validates(self) -> bool:

@@ -18,6 +18,7 @@ from speedproof.trace.events import Names, Trace, bounds_of, cover_events, join_
 from speedproof.trace.host_ahead import follow_gpu
 from speedproof.trace.intervals import Array, Intervals, coverage, holder, outermost
 from speedproof.trace.iterations import Choice, Iterations, find_iterations, match_names, without_numbers
+from speedproof.trace.own_numbers import find_own_numbers
 from speedproof.trace.roles import EPOCH, PHASES, TRAINING_PHASES, handles_samples, is_library, updates, validates
 from speedproof.util.errors import RecordError
 
@@ -49,7 +50,8 @@ class Loop:
     process: int
     thread: int
     iterations: Iterations
-    epochs: pd.DataFrame  # start_ns, end_ns, training_end_ns, validates; in order, disjoint
+    # start_ns, end_ns, training_end_ns, validates, and the number in the range's name, -1 if none; in order, disjoint
+    epochs: pd.DataFrame
     host_epochs: pd.DataFrame  # the same, as the host has them: where it runs ahead, earlier than the GPU
     phases: pd.DataFrame  # start_ns, end_ns, thread, name, part
     transforms: pd.DataFrame  # start_ns, end_ns, process, thread, name
@@ -99,7 +101,7 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
     phases = _find_phases(ranges, iterations, choice.phases)
     transforms = _find_transforms(trace, iterations, phases)
     on_thread = phases[phases["thread"] == iterations.thread]
-    host_epochs = _cut_epochs(iterations.bounds, on_thread)
+    host_epochs = _cut_epochs(iterations.bounds, on_thread).assign(number=find_own_numbers(ranges, iterations))
     placed = _with_part(phases.drop(columns="process"), host_epochs).reset_index(drop=True)
     epochs, notes = follow_gpu(trace, iterations, host_epochs) if lacking is None else (host_epochs, [])
     lasting = epochs["start_ns"] < epochs["end_ns"]
@@ -137,7 +139,7 @@ def _leave_out_empty(iterations: Iterations, recording: Recording) -> Iterations
     empty = int((~launches).sum())
     if found.by != "ranges" or not empty or 2 * empty > len(bounds):
         return iterations
-    note = f"{empty} of {len(bounds)} ranges `{found.name}` launch nothing, and are left out"
+    note = f"{empty} of {len(bounds)} {found.plural} launch nothing, and are left out"
     kept = found.model_copy(update={"left_out": found.left_out + empty})
     return replace(iterations, bounds=bounds[launches].reset_index(drop=True), found=kept, notes=[*iterations.notes, note])
 

@@ -193,6 +193,7 @@ def _summarize_epochs(loop: Loop, activity: pd.DataFrame) -> list[Epoch]:
             "duration_ns": spans.length,
             "training_ns": loop.epochs["training_end_ns"] - spans.start,
             "validates": loop.epochs["validates"],
+            "number": loop.epochs["number"].where(loop.epochs["number"] >= 0),
             "kernel_busy_fraction": coverage(cover_events(activity[activity["kernel"]]), spans.start, spans.end) / spans.length,
             "gpu_busy_fraction": coverage(cover_events(activity), spans.start, spans.end) / spans.length,
         }
