@@ -24,8 +24,8 @@ def test_a_step_of_a_host_that_runs_ahead_ends_with_its_last_kernel(tmp_path):
     assert {epoch.kernel_busy_fraction for epoch in summary.epochs[1:]} == {1.0}
     # Step 2 ends 803 us after the host's, step 8 3203 us: of the seven that count the median is step 5's.
     assert summary.warnings == [
-        "the host runs ahead of the GPU: a step ends when the last kernel that it launched ends, in the median 2.00\xa0ms after "
-        "the host's own end"
+        "the host runs ahead of the GPU: a step ends when the last kernel that it launched ends, in the median 2.00\xa0ms "
+        "after the host's own end"
     ]
 
 

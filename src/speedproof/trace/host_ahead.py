@@ -4,15 +4,13 @@ Where the host waits for the GPU in each iteration, its ranges are the iteration
 while the GPU is still at an early one: then the host's ranges are shorter than the work that they launch.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import count_warm_up
 from speedproof.trace.events import Trace
-from speedproof.trace.intervals import Array
 from speedproof.trace.iterations import Iterations
+from speedproof.trace.launched_work import order_by_launch
 from speedproof.trace.roles import EPOCH
 from speedproof.util.numbers import format_value
 from speedproof.util.units import NS_PER_S
@@ -22,26 +20,6 @@ from speedproof.util.units import NS_PER_S
 _LATE = 1.0  # what it launches runs in the next one, or even later
 _FALLS_BEHIND = 0.01  # the GPU takes longer than the host
 _UNEVEN = 0.05  # its length on the GPU is another one than on the host
-
-
-@dataclass(frozen=True)
-class WorkDone:
-    """When the GPU is done with what one process launched until a moment."""
-
-    launch_ns: Array  # in order
-    done_ns: Array  # when all that was launched until then has ended
-
-    def after(self, moment: Array) -> Array:
-        """Return when the host has reached each moment, and the GPU has done all that was launched before."""
-        launched = np.searchsorted(self.launch_ns, moment)
-        return np.where(launched > 0, np.maximum(moment, np.append(self.done_ns, 0)[launched - 1]), moment)
-
-
-def follow_work(trace: Trace, process: int) -> WorkDone:
-    rows = trace.activity[(trace.activity["process"] == process) & (trace.activity["launch"] >= 0)]
-    launch_ns = trace.api["start_ns"].to_numpy()[rows["launch"].to_numpy()]
-    order = np.argsort(launch_ns, kind="stable")
-    return WorkDone(launch_ns[order], np.maximum.accumulate(rows["end_ns"].to_numpy()[order]))
 
 
 def follow_gpu(trace: Trace, iterations: Iterations, epochs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -58,9 +36,9 @@ def follow_gpu(trace: Trace, iterations: Iterations, epochs: pd.DataFrame) -> tu
     found = iterations.found
     if found.by in ("choice", "nothing") or found.name == EPOCH or iterations.on_gpu:
         return epochs, []
-    work = follow_work(trace, iterations.process)
+    work = order_by_launch(trace, iterations.process)
     columns = ["start_ns", "training_end_ns", "end_ns"]
-    followed = epochs.assign(**{column: work.after(epochs[column].to_numpy()) for column in columns})
+    followed = epochs.assign(**{column: work.finish(epochs[column].to_numpy()) for column in columns})
     if (late_ns := _find_lead(epochs, followed)) is None:
         return epochs, []
     note = (

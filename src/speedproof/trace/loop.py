@@ -123,7 +123,8 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
 def _list_warnings(trace: Trace, iterations: Iterations) -> Iterator[str]:
     yield from iterations.notes
     if iterations.found.by == "nothing":
-        yield "nothing repeats: the whole trace counts as one stretch; name the range of an iteration (--epoch)"
+        none = "no iterations were found" if iterations.notes else "nothing repeats"
+        yield f"{none}: the whole trace counts as one stretch; name the range of an iteration (--epoch)"
     if trace.open_ranges:
         yield f"{trace.open_ranges} ranges never ended"
 

@@ -14,7 +14,7 @@ _MOST_DIGITS = 18  # of a number that an integer holds
 
 
 def find_own_numbers(ranges: pd.DataFrame, iterations: Iterations) -> Array:
-    """Return each iteration's number: the first in its range's name that is another in each, :data:`NOT_NUMBERED` if none is."""
+    """Return each iteration's number: the first in the ranges' names that differs in all; else :data:`NOT_NUMBERED`."""
     starts = iterations.bounds["start_ns"].to_numpy()
     unnumbered = np.full(len(starts), NOT_NUMBERED, np.int64)
     if iterations.found.by != "ranges":
