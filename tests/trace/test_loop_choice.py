@@ -25,7 +25,8 @@ def test_kernels_that_repeat_but_hold_little_of_the_gpus_time_are_no_loop(tmp_pa
     summary = analyze_trace(trace.write(tmp_path))
     assert (summary.found.by, summary.found.unit) == ("nothing", "stretch")
     assert summary.warnings == [
-        "the same 2 kernels are launched 99 times, but take only 1.1\xa0% of the GPU's time: they are not the loop's iterations",
+        "the same 2 kernels are launched 99 times, but take only 1.1\xa0% of the GPU's time: they are not the loop's "
+        "iterations",
         "no iterations were found: the whole trace counts as one stretch; name the range of an iteration (--epoch)",
     ]
 

@@ -59,9 +59,18 @@ class Difference(_Row):
     kernels: list[KernelTerm] = Field([], description="By group, largest change first")
     residual_s: float = Field(description="The part that no rule explains, per iteration")
     total_s: float = Field(description="epoch_b_s - epoch_a_s")
+    low_s: float | None = Field(
+        None, description="Lower end of total_s' 95 % interval, from the spread of each trace's iterations; null: too few"
+    )
+    high_s: float | None = Field(None, description="Upper end")
     residual_per_sample_s: float | None = Field(description="Residual per training sample; null: unknown")
     total_per_sample_s: float | None = Field(description="Total per training sample; null: unknown")
     seal: str | None = Field(None, description="Checksum of all other fields; null: old file")
+
+    @property
+    def is_within_spread(self) -> bool:
+        """Return whether the iterations of each trace differ so much that those of both may take as long."""
+        return self.low_s is not None and self.high_s is not None and self.low_s <= 0 <= self.high_s
 
 
 def read_difference(folder: Path) -> Difference:

@@ -47,6 +47,7 @@ class Choice:
     process: int | None = None  # None: the one, of those with iterations, that kept a GPU busy longest
     whole: bool = False  # the trace is one stretch
     as_marked: bool = False  # iterations are their ranges, also where these leave gaps between them
+    unmarked: bool = False  # no range counts, as if the program had none
 
 
 @dataclass(frozen=True)

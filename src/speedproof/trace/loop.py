@@ -91,6 +91,8 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
     """
     if trace.is_empty:
         raise RecordError(trace.folder, ": the trace holds no ranges, kernels or calls; profile the run again")
+    if choice.unmarked:
+        trace = _without_ranges(trace)
     iterations = find_iterations(trace, choice)
     if not (iterations.bounds["start_ns"] < iterations.bounds["end_ns"]).any():
         unit = iterations.found.unit
@@ -118,6 +120,11 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
         warnings=[*notes, *_list_warnings(trace, iterations)],
         lacking=lacking,
     )
+
+
+def _without_ranges(trace: Trace) -> Trace:
+    ranges = trace.ranges.iloc[:0]
+    return replace(trace, ranges=ranges.assign(name=ranges["name"].cat.remove_unused_categories()))
 
 
 def _list_warnings(trace: Trace, iterations: Iterations) -> Iterator[str]:

@@ -35,7 +35,7 @@ from speedproof.trace.idle_gaps import HOST, NO_RANGE, UNEXPLAINED, find_idle_ga
 from speedproof.trace.intervals import Intervals, coverage, difference, holder, intersection, overlap, total
 from speedproof.trace.iterations import Choice
 from speedproof.trace.kernel_groups import is_communication, measure_communication, sum_kernels
-from speedproof.trace.loop import Loop, find_loop
+from speedproof.trace.loop import CHOOSES_NOTHING, Loop, find_loop
 from speedproof.trace.outliers import list_gaps, list_slowest
 from speedproof.trace.roles import loads_data
 from speedproof.util.units import NS_PER_S
@@ -66,10 +66,15 @@ def analyze_trace(
         RecordError: no trace lies there, it holds nothing and may not, it has no such process, or no range matches `epoch`
 
     """
+    return analyze_chosen(folder, Choice(epoch, dict(phases or {}), process, whole), may_be_empty)
+
+
+def analyze_chosen(folder: Path, choice: Choice = CHOOSES_NOTHING, may_be_empty: bool = False) -> Summary:
+    """Summarize where the time of a trace went, as :func:`analyze_trace` does."""
     trace = read_events(folder)
     if may_be_empty and trace.is_empty:
         return _summarize_nothing(trace)
-    loop = find_loop(trace, Choice(epoch, dict(phases or {}), process, whole))
+    loop = find_loop(trace, choice)
     activity = attribute_activity(trace, loop)
     return _summarize(trace, loop, activity, find_idle_gaps(trace, loop, activity))
 
