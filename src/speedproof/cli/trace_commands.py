@@ -152,7 +152,7 @@ def ranks(
         traces = list_inputs(traces[0]) or traces
     summary = summarize_ranks(traces, partial(_as_trace, out=out))
     write_ranks_summary(summary, out)
-    log.info("%s: written: %s", out, describe_ranks("the run", summary))
+    log.info("%s: written: %s", out, describe_ranks("the run", summary, noted=True))
 
 
 @command(commands, "speedproof trace convert report.sqlite --out trace")

@@ -187,7 +187,7 @@ class RankTimes(_Row):
     rank: int
     epoch_s: float = Field(description="Length of an epoch")
     waited_s: float | None = Field(
-        description="Lost to imbalance: for each collective, the slowest rank's compute less this one's; null: no communication"
+        description="Lost to imbalance: for each collective, the slowest rank's compute less this one's; null: unknown"
     )
     communication_s: float | None = Field(description="Union of the communication kernels; null: none in the trace")
     exposed_s: float | None = Field(description="Of communication_s: while no other kernel runs on this rank's GPU")
@@ -210,6 +210,14 @@ class Wait(_Row):
     slowest: int = Field(description="The rank that computed longest")
 
 
+class WaitedFor(_Row):
+    """How long one rank waits for another one in an epoch: the mean over those that count."""
+
+    rank: int
+    slowest: int = Field(description="The rank that came last to the collectives in question")
+    waited_s: float
+
+
 class RanksSummary(_Row):
     """`ranks.json`: who waits for whom in one run, and how much of the communication is hidden behind other work."""
 
@@ -218,6 +226,9 @@ class RanksSummary(_Row):
     basis: Basis
     ranks: list[RankTimes]
     waits: list[Wait]
+    waited_for: list[WaitedFor] = Field([], description="Who waits for whom, longest first; empty: nobody, or an old file")
+    unit: IterationUnit = Field("epoch", description="Word for what the keys call an epoch")
+    unmatched: list[int] = Field([], description="Epochs in which ranks show different collectives: they do not count")
     notes: list[str] = Field(description="What these numbers cannot tell")
     seal: str | None = Field(None, description="Digest of all other fields; versions before have none")
 

@@ -107,7 +107,8 @@ def find_repetition(kernel: Array, moment: Array, waited: Array | None = None) -
         return None
     others = int(last - first + 1 - best.equal.sum())
     rows, tail = best.begins, int(best.at[-1])
-    whole = np.array_equal(*(np.sort(kernel[row : row + best.launches]) for row in (tail, rows[0])))
+    one, cut = (np.sort(kernel[row : row + best.launches]) for row in (rows[0], tail))
+    whole = np.array_equal(one, cut)
     return Repetition(
         Intervals(start[lasting], end[lasting]), best.launches, others, share, rows[lasting], tail if whole else -1
     )
