@@ -57,11 +57,12 @@ def make_loop(loop: MadeLoop, trace: TraceBuilder | None = None) -> tuple[TraceB
 
     def launch(at: int, kernel: tuple[str, int]) -> None:
         nonlocal gpu, correlation
+        if not loop.gpu:
+            return
         name, length = kernel
         gpu, correlation = max(gpu, at + _DELAY) + length, correlation + 1
-        if loop.gpu:
-            trace.call("cudaLaunchKernel", at, at + _CALL, correlation)
-            trace.kernel(gpu - length, gpu, correlation, name=name)
+        trace.call("cudaLaunchKernel", at, at + _CALL, correlation)
+        trace.kernel(gpu - length, gpu, correlation, name=name)
 
     for kernel in loop.start_up:
         launch(clock, kernel)
@@ -71,7 +72,7 @@ def make_loop(loop: MadeLoop, trace: TraceBuilder | None = None) -> tuple[TraceB
         for place, kernel in enumerate(loop.kernels):
             launch(begin + loop.host * place // len(loop.kernels), kernel)
         clock = begin + loop.host
-        if loop.waits and gpu > clock and loop.gpu:
+        if loop.waits and gpu > clock:
             trace.call("cudaDeviceSynchronize", clock, gpu)
             clock = gpu
         for place, name in enumerate(loop.siblings):

@@ -65,6 +65,13 @@ def test_ranges_that_follow_each_other_again_and_again_are_a_loop(tmp_path, gpu)
         assert [(phase.name, phase.calls) for phase in summary.phases] == [(name, 30) for name in siblings]
 
 
+def test_what_is_left_out_is_stated_in_gpu_time(tmp_path):
+    # Five steps of 600 us of kernels, and 9000 us of others behind them.
+    trace, _ = make_loop(MadeLoop(steps=5, after=tuple((f"save_{letter}", 3000) for letter in "abc")))
+    warnings = analyze_trace(trace.write(tmp_path)).warnings
+    assert warnings == ["the steps hold 25\xa0% of the time in which the GPU runs kernels; the rest is left out"]
+
+
 def layers(outer):
     """One inference of 6000 us: 16 layers `Identity_0` … of 15 us that launch 20 us each, then 16 of 25 us that launch 330."""
     trace, at, gpu = TraceBuilder(), 400, 400

@@ -23,7 +23,7 @@ _UNEVEN = 0.05  # its length on the GPU is another one than on the host
 
 
 def follow_gpu(trace: Trace, iterations: Iterations, epochs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return epochs as the GPU has them, and a note that says so; if it keeps up with the host, as they are.
+    """Return epochs as the GPU has them, with a note; if it keeps up with the host, as they are.
 
     Our own loop's epochs, and a whole trace, stay what their bounds say: these are the epochs that timed runs report.
 

@@ -9,7 +9,7 @@ from statistics import fmean, variance
 
 from speedproof.results.summary import Summary
 
-CONFIDENCE = 0.95
+_CONFIDENCE = 0.95
 
 
 def measure_interval(a: Summary, b: Summary, total_s: float) -> tuple[float, float] | None:
@@ -24,7 +24,7 @@ def measure_interval(a: Summary, b: Summary, total_s: float) -> tuple[float, flo
     from scipy import special
 
     degrees = squared**2 / math.fsum(error**2 / degrees for error, degrees in known)
-    half = float(special.stdtrit(degrees, (1 + CONFIDENCE) / 2)) * math.sqrt(squared)
+    half = float(special.stdtrit(degrees, (1 + _CONFIDENCE) / 2)) * math.sqrt(squared)
     return total_s - half, total_s + half
 
 

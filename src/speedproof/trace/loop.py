@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from speedproof.trace.completeness import Recording, check_recording, enough_left
 from speedproof.trace.events import Names, Trace, bounds_of, cover_events, join_names, make_names, rename, with_names
 from speedproof.trace.host_ahead import follow_gpu
-from speedproof.trace.intervals import Array, Intervals, coverage, holder, outermost
+from speedproof.trace.intervals import Array, Intervals, coverage, holder, outermost, total
 from speedproof.trace.iterations import Choice, Iterations, find_iterations, match_names, without_numbers
 from speedproof.trace.own_numbers import find_own_numbers
 from speedproof.trace.roles import EPOCH, PHASES, TRAINING_PHASES, handles_samples, is_library, updates, validates
 from speedproof.util.errors import RecordError
+from speedproof.util.numbers import format_value
 
 CHOOSES_NOTHING = Choice()
 
@@ -117,7 +118,7 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
         phases=placed,
         transforms=transforms.reset_index(drop=True),
         details=_find_details(trace, iterations, phases, transforms),
-        warnings=[*notes, *_list_warnings(trace, iterations)],
+        warnings=[*notes, *_list_warnings(trace, iterations), *_state_left_out(trace, iterations, epochs[lasting])],
         lacking=lacking,
     )
 
@@ -134,6 +135,15 @@ def _list_warnings(trace: Trace, iterations: Iterations) -> Iterator[str]:
         yield f"{none}: the whole trace counts as one stretch; name the range of an iteration (--epoch)"
     if trace.open_ranges:
         yield f"{trace.open_ranges} ranges never ended"
+
+
+def _state_left_out(trace: Trace, iterations: Iterations, epochs: pd.DataFrame) -> Iterator[str]:
+    """Yield how much of the GPU's time is in iterations that ranges mark, if that is less than half of it."""
+    kernels = cover_events(trace.activity[(trace.activity["process"] == iterations.process) & trace.activity["kernel"]])
+    held_ns = int(coverage(kernels, *bounds_of(epochs)).sum())
+    if iterations.found.by == "ranges" and 2 * held_ns < total(kernels):
+        share = format_value(held_ns / total(kernels), "%")
+        yield f"the {iterations.found.plural} hold {share} of the time in which the GPU runs kernels; the rest is left out"
 
 
 def _leave_out_empty(iterations: Iterations, recording: Recording) -> Iterations:

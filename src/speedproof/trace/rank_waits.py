@@ -197,7 +197,7 @@ def _sum_pairs(pairs_ns: Mapping[int, NDArray[np.int64]]) -> list[WaitedFor]:
     """
     if not pairs_ns:
         return []
-    mean_s = sum(pairs_ns.values()) / len(pairs_ns) / NS_PER_S
+    mean_s = np.mean([*pairs_ns.values()], axis=0) / NS_PER_S
     pairs = [
         WaitedFor(rank=rank, slowest=slowest, waited_s=float(mean_s[rank, slowest]))
         for rank, slowest in np.argwhere(mean_s > 0).tolist()

@@ -1,6 +1,6 @@
 """Iterations of a loop without ranges: repeated equal sequences of launches between two launches of one kernel.
 
-What is said of launches and kernels here holds for ranges and their names just so.
+Ranges and their names can stand for launches and kernels here.
 
 Each kernel, and each pair of consecutive kernels, cuts the sequence of launches into pieces.
 The cut whose equal pieces hold most launches marks the loop. Among cuts with about as many launches, one with adjacent pieces
