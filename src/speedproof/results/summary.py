@@ -56,7 +56,9 @@ class Found(_Row):
     coverage: float = Field(
         description="Share of the time from first to last that ranges cover; for repetition, of the launches"
     )
-    left_out: int = Field(description="Iterations that do not count: without an end, too long, different, or recorded in part")
+    left_out: int = Field(
+        description="Iterations that do not count: without an end or a launch, too long, different, or recorded in part"
+    )
 
     @property
     def one(self) -> str:
