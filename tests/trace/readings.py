@@ -3,7 +3,7 @@
 from collections import Counter
 
 from speedproof.trace.diff import analyze_pair, compare_summaries
-from speedproof.trace.summarize import analyze_trace
+from speedproof.trace.summarize import analyze_chosen
 
 
 def us(seconds):
@@ -27,4 +27,5 @@ def account_of(summary):
 
 
 def compare_traces(a, b, samples=None):
-    return compare_summaries(*analyze_pair(a, b, analyze_trace), (str(a), str(b)), samples)
+    summaries, _ = analyze_pair(a, b, analyze_chosen)
+    return compare_summaries(*summaries, (str(a), str(b)), samples)

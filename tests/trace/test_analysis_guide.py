@@ -9,7 +9,7 @@ from rich.console import Console
 from speedproof.profilers.convert import convert_input
 from speedproof.report.terminal import print_difference, print_summary
 from speedproof.trace.diff import analyze_pair, compare_summaries
-from speedproof.trace.summarize import analyze_trace
+from speedproof.trace.summarize import analyze_chosen, analyze_trace
 from speedproof.util.errors import RecordError
 from tests.workflow.checkout import ROOT
 
@@ -33,7 +33,7 @@ def printed(samples, tmp_path_factory):
     console = Console(file=file, highlight=False, markup=False, width=120)
     alone = analyze_trace(folders[ALONE])
     print_summary(alone, console)
-    before, after = analyze_pair(folders[PAIR[0]], folders[PAIR[1]], analyze_trace)
+    (before, after), _ = analyze_pair(folders[PAIR[0]], folders[PAIR[1]], analyze_chosen)
     print_difference(compare_summaries(before, after, PAIR), console)
     with pytest.raises(RecordError) as refused:
         compare_summaries(alone, before, (ALONE, PAIR[0]))

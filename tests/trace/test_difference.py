@@ -2,7 +2,7 @@ import pytest
 
 from speedproof.results.trace_results import read_difference
 from speedproof.trace.diff import analyze_pair, compare_summaries, write_difference
-from speedproof.trace.summarize import analyze_trace
+from speedproof.trace.summarize import analyze_chosen, analyze_trace
 from speedproof.util.errors import RecordError
 from tests.trace.handmade import MAIN, TraceBuilder, two_epochs
 from tests.trace.readings import compare_traces
@@ -187,7 +187,7 @@ def test_what_shows_nothing_comparable_is_refused(tmp_path):
     lost.rows["kernels"] = lost.rows["kernels"][:1]
     for name, trace, why in [
         ("epochs", epochs, "an iteration of the first is a step `step #`, of the second an epoch `epoch`"),
-        ("single", single, "nothing repeats in the second; name the range of an iteration"),
+        ("single", single, "no iterations in the second; name the range of an iteration"),
         ("lost", lost, "too little of the second's GPU work was recorded"),
     ]:
         other = analyze_trace(trace.write(tmp_path / name))
@@ -226,7 +226,7 @@ def test_the_process_on_the_same_gpu_is_compared(tmp_path):
         trace = steps(kernel=700 if busier == 0 else 600, name="gemm")
         return steps(trace, kernel=700 if busier == 1 else 600, name="gemm", device=1, process=1, thread=5)
 
-    one, other = analyze_pair(pair(0).write(tmp_path / "a"), pair(1).write(tmp_path / "b"), analyze_trace)
+    (one, other), _ = analyze_pair(pair(0).write(tmp_path / "a"), pair(1).write(tmp_path / "b"), analyze_chosen)
     assert [[process.devices for process in variant.processes if process.summarized] for variant in (one, other)] == [
         [[0]],
         [[0]],

@@ -42,8 +42,9 @@ def exchange(trace: TraceBuilder) -> TraceBuilder:
 
 
 def plain(summary) -> dict:
-    """Return a summary under our names."""
-    text = json.dumps({**summary.model_dump(), "found": None})
+    """Return a summary under our names, which number no epochs."""
+    epochs = [{**epoch.model_dump(), "number": None} for epoch in summary.epochs]
+    text = json.dumps({**summary.model_dump(), "found": None, "epochs": epochs})
     for ours, theirs in FOREIGN.items():
         name = theirs.replace("{}", "#")
         for form in (f'"{name}"', f"`{name}`"):

@@ -74,7 +74,8 @@ def test_the_slowest_rank_is_waited_for_in_every_step(tmp_path):
     # Rank 0 communicates 25 and 5, rank 1 5 and 15, beside nothing.
     assert describe_ranks("Two", summary).replace("\N{NO-BREAK SPACE}", " ") == (
         "Two: rank 0 loses 20.0 µs per epoch (10 %) to imbalance, 20.0 µs of it in training; most of the waiting there is "
-        "for rank 1. On rank 0, communication, including waiting inside it, takes 30.0 µs per epoch; 30.0 µs of it is exposed."
+        "for rank 1, and in turn rank 1 waits 10.0 µs for rank 0. On rank 0, communication, including waiting inside it, takes "
+        "30.0 µs per epoch; 30.0 µs of it is exposed."
     )
 
 
@@ -175,7 +176,12 @@ def test_epochs_whose_collectives_differ_are_left_out_and_named(tmp_path):
     trace.step(0, 50, 75, 100)
     summary = summarize_ranks([folders[0], trace.write(tmp_path / "shorter")])
     assert summary.waits == []
-    assert "epochs [1]" in summary.notes[0]
+    assert (summary.unmatched, summary.waited_for) == ([1], [])
+    note = "waiting is not counted in 1 of 1 epochs, in which the ranks show different collectives (1)"
+    assert summary.notes == [note]
+    # Nothing is known of waiting, rather than that there is none.
+    assert [rank.waited_s for rank in summary.ranks] == [None, None]
+    assert describe_ranks("Two", summary) == f"Two: {note}."
 
 
 def test_traces_are_opened_one_after_the_other(tmp_path):
@@ -267,3 +273,60 @@ def test_unrelated_runs_are_refused(tmp_path):
         summarize_ranks([folders[0], without_communication(tmp_path / "other")])
     with pytest.raises(RecordError, match="only one of it and rank 0 shows communication"):
         summarize_ranks([folders[0], without_communication(tmp_path / "alone", kernel="wgrad")])
+
+
+def test_epochs_that_do_not_count_take_no_part_in_the_mean(tmp_path):
+    # Four epochs of 100 us; rank 0 waits 20 in each. In the third rank 1 shows another collective, and the first warms up.
+    folders = []
+    for rank, computed in enumerate([50, 70]):
+        trace = RankTrace()
+        for number in range(4):
+            at = 100 * number
+            trace.epoch(at, at + 100)
+            trace.step(at, at + computed, at + 75, at + 100)
+            if rank and number == 2:
+                trace.launch(at + 16, at + 80, at + 85, NCCL, COMMUNICATION_STREAM)
+        folders.append(trace.write(tmp_path / f"rank{rank}"))
+    summary = summarize_ranks(folders)
+    assert summary.unmatched == [3]
+    assert [rank.waited_s for rank in summary.ranks] == pytest.approx([20 * US, 0])
+    assert [(pair.rank, pair.slowest, pair.waited_s) for pair in summary.waited_for] == [(0, 1, pytest.approx(20 * US))]
+    assert describe_ranks("Two", summary, noted=True).endswith(
+        "exposed. Note: waiting is not counted in 1 of 4 epochs, in which the ranks show different collectives (3)."
+    )
+
+
+def test_ranks_wait_in_turn_for_each_other(tmp_path):
+    # Of two collectives of a step rank 0 is last to one, rank 1 to the other: 30 against 25, then 35 against 45.
+    folders = []
+    for rank, (one, two) in enumerate([(30, 70), (25, 80)]):
+        trace = RankTrace()
+        trace.epoch(0, 100)
+        trace.step(0, one, 35, 100)
+        trace.launch(16, two, 85, NCCL, COMMUNICATION_STREAM)
+        folders.append(trace.write(tmp_path / f"rank{rank}"))
+    summary = summarize_ranks(folders)
+    pairs = [(pair.rank, pair.slowest, round(pair.waited_s / US)) for pair in summary.waited_for]
+    assert pairs == [(0, 1, 10), (1, 0, 5)]
+    assert "for rank 1, and in turn rank 1 waits" in describe_ranks("Two", summary)
+
+
+@pytest.mark.parametrize("lead", [0, 19_000])
+def test_ranks_of_hosts_that_run_ahead_are_compared_step_by_step(tmp_path, lead):
+    """Two ranks in lockstep at 44 ms a step, of eight collectives; rank 0's host passes a step in 34 ms, and began earlier."""
+    folders = []
+    for rank, (host, computes, begins) in enumerate([(34_000, 3000, 0), (44_000, 4200, lead)]):
+        trace = RankTrace()
+        for step in range(5):
+            trace.trace.range(f"ProfilerStep#{step + 5}", begins + host * step, begins + host * (step + 1) - 10)
+            for bucket in range(8):
+                launched = begins + host * step + host // 8 * bucket + 100
+                met = lead + 44_000 * step + 5500 * (bucket + 1)
+                trace.launch(launched, met - 5200, met - 5200 + computes, "gemm", STREAM)
+                trace.launch(launched + 20, met - 5200 + computes, met, NCCL, COMMUNICATION_STREAM)
+        folders.append(trace.write(tmp_path / f"rank{rank}"))
+    summary = summarize_ranks(folders)
+    assert (summary.unit, summary.unmatched) == ("step", [])
+    assert [rank.epoch_s for rank in summary.ranks] == pytest.approx([0.044, 0.044], rel=1e-3)
+    # Eight times 1200 us.
+    assert [rank.waited_s for rank in summary.ranks] == pytest.approx([9600 * US, 0])

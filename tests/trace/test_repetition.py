@@ -10,7 +10,7 @@ from tests.trace.handmade import TraceBuilder
 from tests.trace.readings import us
 
 
-def training(period=1000, iterations=20, start_up=30, evaluations=()):
+def training(period=1000, iterations=20, start_up=30, evaluations=(), evaluated=200):
     """A start-up of kernels that come once, then iterations: four layers of two kernels each, a loss and an update."""
     trace, clock = TraceBuilder(), 0
     correlation = iter(range(10_000))
@@ -34,7 +34,7 @@ def training(period=1000, iterations=20, start_up=30, evaluations=()):
         clock = begin + period
         if number in evaluations:
             for _ in range(8):
-                launch("gemm", 500)
+                launch("gemm", evaluated)
     return trace
 
 
@@ -54,6 +54,15 @@ def test_evaluation_is_apart(tmp_path):
     summary = analyze_trace(training(evaluations=(7, 14)).write(tmp_path))
     assert {us(epoch.duration_s) for epoch in summary.epochs} == {1000}
     assert summary.found.left_out >= 2
+
+
+def test_what_holds_less_than_half_of_the_gpu_time_is_no_loop(tmp_path):
+    # Twenty times 290 us beside two evaluations of 8 times 500, which lie between the iterations.
+    summary = analyze_trace(training(evaluations=(7, 14), evaluated=500).write(tmp_path))
+    assert (summary.found.by, len(summary.epochs)) == ("nothing", 1)
+    # Of 20 the first and the last may be cut, and three follow an evaluation or hold one.
+    assert summary.warnings[0].startswith("the same 10 kernels are launched 1")
+    assert summary.warnings[1].startswith("no iterations were found: the whole trace counts as one stretch")
 
 
 def test_where_nothing_repeats_there_is_one_stretch(tmp_path):

@@ -75,7 +75,7 @@ def analyze(
         summary = analyze_trace(folder, epoch, process, phases, whole, may_be_empty)
         write_summary(summary, out)
         if (page or perfetto) and summary.epochs:
-            choices = _choose_summarized(Choice(epoch, phases, process, whole), [summary])
+            choices = _choose_summarized([Choice(epoch, phases, process, whole)], [summary])
             _write_views(_name_variants([trace], [folder], choices), [summary], None, out, page, perfetto)
     if tables is not None:
         from speedproof.trace.summary_tables import write_tables
@@ -113,20 +113,20 @@ def diff(
     from speedproof.report.terminal import print_difference
     from speedproof.trace.diff import analyze_pair, compare_summaries, write_difference
     from speedproof.trace.iterations import Choice
-    from speedproof.trace.summarize import analyze_trace
+    from speedproof.trace.summarize import analyze_chosen
 
     if (samples_a is None) != (samples_b is None):
         raise typer.BadParameter("--samples-a and --samples-b: give both or neither")
     samples = None if samples_a is None or samples_b is None else (samples_a, samples_b)
     with _as_trace(a, out) as one, _as_trace(b, out) as other:
         phases = _read_phases(phase)
-        analyze_one = partial(analyze_trace, epoch=epoch, phases=phases, whole=whole)
-        summaries = analyze_pair(one, other, analyze_one, (process_a, process_b))
+        choices = (Choice(epoch, phases, process_a, whole), Choice(epoch, phases, process_b, whole))
+        summaries, choices = analyze_pair(one, other, analyze_chosen, choices)
         difference = compare_summaries(*summaries, names=(str(a), str(b)), samples=samples)
         write_difference(difference, out)
         if page or perfetto:
-            choices = _choose_summarized(Choice(epoch, phases, None, whole), summaries)
-            _write_views(_name_variants([a, b], [one, other], choices), summaries, difference, out, page, perfetto)
+            shown = _choose_summarized(choices, summaries)
+            _write_views(_name_variants([a, b], [one, other], shown), summaries, difference, out, page, perfetto)
     print_difference(difference)
     for name, summary in zip("AB", summaries, strict=True):
         for warning in summary.warnings:
@@ -152,7 +152,7 @@ def ranks(
         traces = list_inputs(traces[0]) or traces
     summary = summarize_ranks(traces, partial(_as_trace, out=out))
     write_ranks_summary(summary, out)
-    log.info("%s: written: %s", out, describe_ranks("the run", summary))
+    log.info("%s: written: %s", out, describe_ranks("the run", summary, noted=True))
 
 
 @command(commands, "speedproof trace convert report.sqlite --out trace")
@@ -244,10 +244,10 @@ def _name_variants(named: Sequence[Path], folders: Sequence[Path], choices: Sequ
     return [TracedVariant(*variant) for variant in zip(titles, folders, choices, strict=True)]
 
 
-def _choose_summarized(choice: "Choice", summaries: Sequence["Summary"]) -> list["Choice"]:
+def _choose_summarized(choices: Sequence["Choice"], summaries: Sequence["Summary"]) -> list["Choice"]:
     """Return the user's choices for each trace, with the process that was summarised."""
     found = ([one.process for one in summary.processes if one.summarized] for summary in summaries)
-    return [replace(choice, process=process[0]) if process else choice for process in found]
+    return [replace(choice, process=process[0]) if process else choice for choice, process in zip(choices, found, strict=True)]
 
 
 def _write_views(

@@ -17,7 +17,7 @@ from speedproof.results.summary import Epoch, IdleGap, Kernel, Phase, Summary
 from speedproof.results.trace_results import Difference, KernelTerm, Term
 from speedproof.trace.diff import analyze_pair, compare_summaries
 from speedproof.trace.iterations import Choice
-from speedproof.trace.summarize import analyze_trace
+from speedproof.trace.summarize import analyze_chosen
 from speedproof.trace.summary_tables import tabulate_rows
 from speedproof.util.numbers import format_value
 
@@ -87,8 +87,7 @@ class AnalyzedTrace:
         if not isinstance(other, AnalyzedTrace):
             other = _analyze(Path(other), replace(self._choice, process=None))
         with as_guest():
-            processes = self._choice.process, other._choice.process
-            summaries = analyze_pair(self, other, _analyze_process, processes)
+            summaries, _ = analyze_pair(self, other, _analyze_again, (self._choice, other._choice))
             return TraceDifference(compare_summaries(*summaries, (str(self.path), str(other.path)), samples))
 
     def __repr__(self) -> str:
@@ -217,14 +216,11 @@ def diff_traces(
 
 def _analyze(path: Path, choice: Choice) -> AnalyzedTrace:
     with as_guest(), trace_folder(path) as folder:
-        summary = analyze_trace(folder, choice.epoch, choice.process, choice.phases, choice.whole)
-        return AnalyzedTrace(path, choice, summary)
+        return AnalyzedTrace(path, choice, analyze_chosen(folder, choice))
 
 
-def _analyze_process(trace: AnalyzedTrace, process: int | None) -> Summary:
-    if process == trace._choice.process:
-        return trace._summary
-    return _analyze(trace.path, replace(trace._choice, process=process))._summary
+def _analyze_again(trace: AnalyzedTrace, choice: Choice) -> Summary:
+    return trace._summary if choice == trace._choice else _analyze(trace.path, choice)._summary
 
 
 def _tabulate(rows: Sequence[BaseModel], model: type[BaseModel]) -> pd.DataFrame:

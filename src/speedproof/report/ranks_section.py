@@ -9,6 +9,7 @@ from speedproof.stats.finding import RatioFinding
 from speedproof.util.numbers import format_ratio
 
 _PROSE = Prose("several_gpus.md.j2")
+_ALSO = 0.1  # of the longest waiting: what others wait for the rank that waits longest is said, too
 _SCALINGS = ["Variant", "Variant on more GPUs", "GPUs", "Scaling", "Efficiency", "95 % interval", "Pairs"]
 _TIMES = ["Variant", "Rank", "Epoch", "Lost to imbalance", "Of that in training", "Communication", "Hidden", "Exposed"]
 
@@ -38,15 +39,17 @@ def describe_rank_variants(evidence: Evidence) -> list[str]:
     return [describe_ranks(run.title, run.ranks) for run, _ in evidence.traces.values() if run.ranks]
 
 
-def describe_ranks(title: str, summary: RanksSummary) -> str:
-    """Return who waits longest and for whom, and how much of the communication is exposed, in seconds an epoch."""
+def describe_ranks(title: str, summary: RanksSummary, noted: bool = False) -> str:
+    """Return who waits longest and for whom, how much of the communication is exposed, and, if asked, what does not count."""
     if any(rank.waited_s is None for rank in summary.ranks):
         return f"{title}: {'; '.join(summary.notes)}."
     longest = max(summary.ranks, key=lambda rank: rank.waited_s or 0.0)
     most = max(summary.ranks, key=lambda rank: rank.exposed_s or 0.0)
     training = [wait for wait in summary.steady_waits if wait.part == "training"]
     slowest = max(summary.ranks, key=lambda other: sum(wait.waited_s for wait in training if wait.slowest == other.rank))
-    return _PROSE["ranks"](title, summary, longest, _training_wait_s(summary, longest.rank), slowest, most)
+    least_s = _ALSO * (longest.waited_s or 0.0)
+    turns = [pair for pair in summary.waited_for if pair.slowest == longest.rank and pair.waited_s > least_s]
+    return _PROSE["ranks"](title, summary, longest, _training_wait_s(summary, longest.rank), slowest, most, turns, noted)
 
 
 def _training_wait_s(summary: RanksSummary, rank: int) -> float:

@@ -128,20 +128,20 @@ def _list_phases(summary: Summary) -> Listing:
 def _list_gaps(summary: Summary) -> Listing:
     where = "in the profiler's window" if summary.zero_ns is not None else "after the trace's first event"
     columns = [*_WHERE, f">{summary.found.unit}", "largest cause", "detail", ">of it", "before", "after"]
-    rows = []
+    numbers, rows = summary.own_numbers, []
     for gap in summary.gaps:
         why = (gap.cause, gap.detail, format_value(gap.share, "%"), _shorten(gap.before), _shorten(gap.after))
-        rows.append(write_row(_format_moment(gap.start_s), gap.duration_s, gap.epoch, *why))
+        rows.append(write_row(_format_moment(gap.start_s), gap.duration_s, numbers[gap.epoch], *why))
     return Listing(f"The longest gaps, by the time {where}", columns, rows, most=_FEW, anchor="gaps")
 
 
 def _list_slowest(summary: Summary) -> Listing:
     title = f"The slowest {summary.found.plural}, and what takes longer in them than in a typical one"
     columns = [*_WHERE, f">{summary.found.unit}", ">longer", "kind", "part", "name", ">term longer"]
-    rows = []
+    numbers, rows = summary.own_numbers, []
     for one in summary.slowest:
         term = (one.kind, _name_part(summary, one.part), one.name, one.term_longer_s)
-        rows.append(write_row(_format_moment(one.start_s), one.duration_s, one.epoch, one.longer_s, *term))
+        rows.append(write_row(_format_moment(one.start_s), one.duration_s, numbers[one.epoch], one.longer_s, *term))
     return Listing(title, columns, rows, most=_FEW, anchor="slowest")
 
 

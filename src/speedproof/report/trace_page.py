@@ -143,8 +143,11 @@ def _show_paths(summary: Summary) -> list[Element]:
     paths = summary.critical_paths
     if not paths:
         return []
+    numbers = summary.own_numbers
     rows = [
-        write_row(path.epoch, path.host_s, path.loader_s, path.device_s, path.copy_s, path.communication_s, path.largest)
+        write_row(
+            numbers[path.epoch], path.host_s, path.loader_s, path.device_s, path.copy_s, path.communication_s, path.largest
+        )
         for path in paths[:_MOST_PATHS]
     ]
     header = [summary.found.unit, *get_args(PathClass), "largest"]

@@ -6,7 +6,7 @@ from typing import get_args
 
 from speedproof.report.document import VariantName
 from speedproof.report.prose import Prose
-from speedproof.results.summary import Communication, GpuUntraced, Launches, PathClass, SampledMetric, Summary
+from speedproof.results.summary import Communication, GpuUntraced, Launches, PathClass, SampledMetric, Summary, name_several
 from speedproof.results.trace_results import Difference
 from speedproof.util.numbers import format_count, format_large, format_value
 from speedproof.util.units import MIB
@@ -65,12 +65,13 @@ def describe_arithmetic(summary: Summary) -> Iterator[str]:
 
 def describe_epoch_change(a: str, b: str, difference: Difference) -> list[str]:
     """Return in a sentence by how much the mean epoch of the trace `b` is longer or shorter than that of `a`."""
-    lengths = f"{format_value(difference.epoch_b_s, 's')} against {format_value(difference.epoch_a_s, 's')}"
+    lengths = PROSE["lengths"](difference, name_several(difference.unit))
     unit = difference.unit
     if not difference.total_s:
-        return [VariantName(b), f" takes as long per {unit} as ", VariantName(a), f": {lengths}."]
+        return [VariantName(b), f" takes as long per {unit} as ", VariantName(a), lengths]
     change = f"{format_value(abs(difference.total_s), 's')} {'less' if difference.total_s < 0 else 'more'}"
-    return [VariantName(b), f" takes {change} per {unit} than ", VariantName(a), f": {lengths}."]
+    takes = [VariantName(b), f" takes {change} per {unit} than ", VariantName(a), lengths]
+    return ["No difference beyond their spread: ", *takes] if difference.is_within_spread else takes
 
 
 def describe_counters(summary: Summary) -> Iterator[str]:

@@ -60,7 +60,9 @@ class Found(_Row):
     coverage: float = Field(
         description="Share of the time from first to last that ranges cover; for repetition, of the launches"
     )
-    left_out: int = Field(description="Iterations that do not count: without an end, too long, different, or recorded in part")
+    left_out: int = Field(
+        description="Iterations that do not count: without an end or a launch, too long, different, or recorded in part"
+    )
 
     @property
     def one(self) -> str:
@@ -86,6 +88,7 @@ class Epoch(_Row):
     """An iteration, cut into a training and a validation part."""
 
     index: int = Field(description="Counts from 1")
+    number: int | None = Field(None, description="Number in the name of its range; null: none that tells it from the others")
     start_ns: int = Field(description="Start, from the trace's first event")
     end_ns: int = Field(description="End, likewise")
     duration_s: float = Field(description="end_ns - start_ns")
@@ -403,6 +406,11 @@ class Summary(_Row):
     @model_serializer(mode="wrap")
     def _leave_out_what_was_not_recorded(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {name: value for name, value in write(self).items() if value or name not in _WHERE_RECORDED}
+
+    @property
+    def own_numbers(self) -> dict[int, int]:
+        """Return the number by which each epoch is called, by its index: its range's own, else the index."""
+        return {epoch.index: epoch.index if epoch.number is None else epoch.number for epoch in self.epochs}
 
     @property
     def validates(self) -> bool:

@@ -59,9 +59,18 @@ class Difference(_Row):
     kernels: list[KernelTerm] = Field([], description="By group, largest change first")
     residual_s: float = Field(description="The part that no rule explains, per iteration")
     total_s: float = Field(description="epoch_b_s - epoch_a_s")
+    low_s: float | None = Field(
+        None, description="Lower end of total_s' 95 % interval, from the spread of each trace's iterations; null: too few"
+    )
+    high_s: float | None = Field(None, description="Upper end")
     residual_per_sample_s: float | None = Field(description="Residual per training sample; null: unknown")
     total_per_sample_s: float | None = Field(description="Total per training sample; null: unknown")
     seal: str | None = Field(None, description="Checksum of all other fields; null: old file")
+
+    @property
+    def is_within_spread(self) -> bool:
+        """Return whether the iterations of each trace differ so much that those of both may take as long."""
+        return self.low_s is not None and self.high_s is not None and self.low_s <= 0 <= self.high_s
 
 
 def read_difference(folder: Path) -> Difference:
@@ -178,7 +187,7 @@ class RankTimes(_Row):
     rank: int
     epoch_s: float = Field(description="Length of an epoch")
     waited_s: float | None = Field(
-        description="Lost to imbalance: for each collective, the slowest rank's compute less this one's; null: no communication"
+        description="Lost to imbalance: for each collective, the slowest rank's compute less this one's; null: unknown"
     )
     communication_s: float | None = Field(description="Union of the communication kernels; null: none in the trace")
     exposed_s: float | None = Field(description="Of communication_s: while no other kernel runs on this rank's GPU")
@@ -201,6 +210,14 @@ class Wait(_Row):
     slowest: int = Field(description="The rank that computed longest")
 
 
+class WaitedFor(_Row):
+    """How long one rank waits for another one in an epoch: the mean over those that count."""
+
+    rank: int
+    slowest: int = Field(description="The rank that came last to the collectives in question")
+    waited_s: float
+
+
 class RanksSummary(_Row):
     """`ranks.json`: who waits for whom in one run, and how much of the communication is hidden behind other work."""
 
@@ -209,6 +226,9 @@ class RanksSummary(_Row):
     basis: Basis
     ranks: list[RankTimes]
     waits: list[Wait]
+    waited_for: list[WaitedFor] = Field([], description="Who waits for whom, longest first; empty: nobody, or an old file")
+    unit: IterationUnit = Field("epoch", description="Word for what the keys call an epoch")
+    unmatched: list[int] = Field([], description="Epochs in which ranks show different collectives: they do not count")
     notes: list[str] = Field(description="What these numbers cannot tell")
     seal: str | None = Field(None, description="Digest of all other fields; versions before have none")
 

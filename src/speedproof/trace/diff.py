@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +13,17 @@ from speedproof.results.files import write_sealed
 from speedproof.results.folder import MeasuredRun, Results, difference_folder
 from speedproof.results.summary import EpochPart, Summary, count_warm_up
 from speedproof.results.trace_results import DIFFERENCE_FILE, Difference, KernelTerm, Term
-from speedproof.trace.similarity import describe_unexplained, find_obstacle, list_doubts, match_process
+from speedproof.trace.iteration_spread import measure_interval
+from speedproof.trace.iterations import Choice
+from speedproof.trace.loop import CHOOSES_NOTHING
+from speedproof.trace.similarity import (
+    describe_unexplained,
+    find_obstacle,
+    list_doubts,
+    marks_differ,
+    match_process,
+    repeats_alike,
+)
 from speedproof.util.errors import RecordError
 from speedproof.util.units import NS_PER_S
 
@@ -24,12 +34,26 @@ _Trace = TypeVar("_Trace")  # what `analyze` takes: a trace's folder, or whateve
 
 
 def analyze_pair(
-    a: _Trace, b: _Trace, analyze: Callable[..., Summary], processes: tuple[int | None, int | None] = (None, None)
-) -> tuple[Summary, Summary]:
-    """Summarise two traces; if none of several processes in `b` is chosen, the one that corresponds to that of `a`."""
-    one, other = (analyze(trace, process=process) for trace, process in zip((a, b), processes, strict=True))
-    matching = match_process(one, other) if processes[1] is None else None
-    return one, other if matching is None else analyze(b, process=matching)
+    a: _Trace,
+    b: _Trace,
+    analyze: Callable[[_Trace, Choice], Summary],
+    choices: tuple[Choice, Choice] = (CHOOSES_NOTHING, CHOOSES_NOTHING),
+) -> tuple[tuple[Summary, Summary], tuple[Choice, Choice]]:
+    """Summarise two traces so that they can be compared, and return the choices by which that was done.
+
+    If none of several processes in `b` is chosen, it is the one that corresponds to that of `a`. If only one marks its
+    iterations, and its kernels repeat just as its ranges do, both are taken by their kernels: a program may be marked or not.
+    """
+    chosen, summaries = choices, (analyze(a, choices[0]), analyze(b, choices[1]))
+    if chosen[1].process is None and (matching := match_process(*summaries)) is not None:
+        chosen = chosen[0], replace(chosen[1], process=matching)
+        summaries = summaries[0], analyze(b, chosen[1])
+    if marks_differ(*summaries):
+        without = replace(chosen[0], unmarked=True), replace(chosen[1], unmarked=True)
+        by_kernels = analyze(a, without[0]), analyze(b, without[1])
+        if all(repeats_alike(*both) for both in zip(summaries, by_kernels, strict=True)):
+            return by_kernels, without
+    return summaries, chosen
 
 
 def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: tuple[float, float] | None = None) -> Difference:
@@ -58,6 +82,7 @@ def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: t
     by_name: dict[str, float] = defaultdict(float)
     for term in terms:
         by_name[term.name] += term.seconds_per_epoch
+    interval = measure_interval(a, b, totals[1] - totals[0])
     unexplained = describe_unexplained(by_name, residuals[1] - residuals[0], totals[1] - totals[0])
     return Difference(
         unit=a.found.unit,
@@ -74,6 +99,8 @@ def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: t
         terms=sorted(terms, key=lambda term: -abs(term.seconds_per_epoch)),
         residual_s=residuals[1] - residuals[0],
         total_s=totals[1] - totals[0],
+        low_s=None if interval is None else interval[0],
+        high_s=None if interval is None else interval[1],
         residual_per_sample_s=_change_per_sample(variants, residuals),
         total_per_sample_s=_change_per_sample(variants, totals),
     )

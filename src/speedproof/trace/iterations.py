@@ -16,26 +16,26 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import Candidate, Found, IterationUnit
-from speedproof.trace.events import Trace, bounds_of, rename
+from speedproof.trace.events import Trace, bounds_of, rename, with_names
 from speedproof.trace.intervals import Array, Intervals, holder, outermost
-from speedproof.trace.repetition import find_repetition
-from speedproof.trace.roles import EPOCH
+from speedproof.trace.launched_work import LaunchedWork, order_by_launch
+from speedproof.trace.repetition import are_alike
+from speedproof.trace.roles import EPOCH, runs_engine
+from speedproof.trace.unmarked_loops import FAR, choose_longer, find_kernel_loop, find_sibling_loop, leave_far
 from speedproof.util.errors import RecordError
-from speedproof.util.units import NS_PER_MS, NS_PER_S
+from speedproof.util.units import NS_PER_S
 
 WHOLE_TRACE = "whole trace"
 _STEP_OF_TORCH = re.compile(r"ProfilerStep#\d+")  # what torch.profiler calls a step
-_STEP_OF_OPTIMIZER = "Optimizer.step#"  # and an optimizer's, before its class
-REPETITION = "kernels that repeat"
+_OPTIMIZER = "Optimizer."  # what torch.profiler marks of each optimizer
+_STEP_OF_OPTIMIZER = f"{_OPTIMIZER}step#"  # before its class
 
 _NUMBER = re.compile(r"#*\d+")
 _ENOUGH = 0.5  # ranges that nobody named must hold this share of what begins on their thread while they last
 _FILLED = 0.9  # ranges that cover this share of their span are the iterations; else these last from start to start
-_FAR = 10  # typical iterations: what lasts longer from start to start holds something else, and is left out
 _MOST_CANDIDATES = 8
 # What is known of each iteration, and of each GPU in it, takes about 20 kB of memory and 1 kB of `summary.json`.
 _MOST_ITERATIONS, _MOST_ON_GPUS = 50_000, 400_000
-_GOOD_PART = 0.1
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Choice:
     process: int | None = None  # None: the one, of those with iterations, that kept a GPU busy longest
     whole: bool = False  # the trace is one stretch
     as_marked: bool = False  # iterations are their ranges, also where these leave gaps between them
+    unmarked: bool = False  # no range counts, as if the program had none
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Iterations:
     ranges: Intervals | None = None  # the family's ranges, where the iterations last from start to start
     candidates: list[Candidate] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    on_gpu: bool = False  # whether their bounds are moments of the GPU's work, not of the host's
 
 
 def without_numbers(name: str) -> str:
@@ -96,11 +98,18 @@ def find_iterations(trace: Trace, choice: Choice) -> Iterations:
     elif trace.of_operators:
         found = _take_whole(trace)  # what repeats among operators are a model's layers
     else:
-        found = _take_repeating(trace) or _take_equal(trace) or _take_optimizer_steps(trace) or _take_whole(trace)
+        found = _take_found(trace)
     if choice.as_marked and found.ranges is not None:
         found = _as_marked(found, found.ranges)
     found = _take_first(found, _MOST_ON_GPUS // max(trace.activity["device"].nunique(), 1))
     return replace(found, candidates=_list_candidates(trace, found.process, found.thread))
+
+
+def _take_found(trace: Trace) -> Iterations:
+    unmarked = _take_repeating(trace) or _take_unmarked(trace)
+    if unmarked is not None and not unmarked.bounds.empty:
+        return unmarked
+    return _take_optimizer_steps(trace) or _take_whole(trace, notes=[] if unmarked is None else unmarked.notes)
 
 
 def _take_first(all_of_them: Iterations, most_on_gpus: int) -> Iterations:
@@ -138,6 +147,8 @@ def _only_process(trace: Trace, process: int) -> Trace:
     if process not in known:
         raise RecordError(trace.folder, f": no process {process}; the trace has {', '.join(map(str, known))}")
     mine = {name: table[table["process"] == process] for name, table in tables.items()}
+    rows = np.append(np.cumsum(trace.api["process"] == process) - 1, -1)  # of its calls, by those of all
+    mine["activity"] = mine["activity"].assign(launch=rows[mine["activity"]["launch"].to_numpy()])
     mine["ranges"] = mine["ranges"].assign(name=mine["ranges"]["name"].cat.remove_unused_categories())
     return replace(trace, **mine)
 
@@ -168,41 +179,37 @@ def _take_repeating(trace: Trace) -> Iterations | None:
     process, thread = find_main_thread(trace)
     ranges = _on(rename(trace.ranges, without_numbers), process, thread)
     calls = _on(trace.api, process, thread)["start_ns"].to_numpy()
-    name = _repeating_name(ranges, calls)
+    name = _repeating_name(_without_layers(ranges), calls, order_by_launch(trace, process))
     if name is None:
         return None
     spans = disjoint(ranges[ranges["name"] == name])
     return _span(trace, process, thread, name, spans, spans)
 
 
-def _take_equal(trace: Trace) -> Iterations | None:
-    """Return the iterations that show in the kernels that are launched again and again, None where nothing repeats."""
+def _take_unmarked(trace: Trace) -> Iterations | None:
+    """Return the iterations that ranges or kernels show which come again and again, None where nothing repeats.
+
+    Iterations without bounds say that what repeats is too little of the loop.
+    """
     process, thread = find_main_thread(trace)
-    kernels = trace.activity[(trace.activity["process"] == process) & trace.activity["kernel"]]
-    launch = kernels["launch"].to_numpy()
-    # The kernels of a graph share one launch, which says nothing of their order: then the GPU's own times do.
-    launched = bool(len(launch)) and bool((launch >= 0).all()) and len(np.unique(launch)) == len(launch)
-    moment = trace.api["start_ns"].to_numpy()[launch] if launched else kernels["start_ns"].to_numpy()
-    order = np.argsort(moment, kind="stable")
-    repetition = find_repetition(kernels["name"].array.codes[order].astype(np.int64), moment[order])
-    if repetition is None:
+    ranges = with_names(_on(trace.ranges, process, thread), lambda name: not name.startswith(_OPTIMIZER))
+    ranges = ranges.assign(name=ranges["name"].cat.remove_unused_categories())
+    tables = (ranges, rename(ranges, without_numbers))
+    siblings = next(filter(None, (find_sibling_loop(table, thread) for table in tables)), None)
+    engine = _take_engine(trace) if siblings is None else None
+    if engine is not None:
+        return engine
+    loop = choose_longer(find_kernel_loop(trace, process, thread), siblings)
+    if loop is None:
         return None
-    near, far = _leave_far(repetition.pieces)
-    if not len(near):
-        return None
-    low, middle, high = np.percentile(near.length, [10, 50, 90]) / NS_PER_MS
-    note = (
-        f"no range marks the loop: its {len(near)} iterations are repetitions of the same {repetition.launches} kernels "
-        f"(they may be a model's layers); 80 % of them last {low:.4g} to {high:.4g} ms, median {middle:.4g}. Other launches "
-        f"are left out, such as start-up: {1 - repetition.share:.0%} of those between the iterations"
-    )
-    found = Found(
-        unit="iteration", by="repetition", name=REPETITION, coverage=repetition.share, left_out=repetition.others + far
-    )
-    if launched:
-        thread = _launching_thread(trace.api.iloc[launch], thread)
-    bounds = pd.DataFrame({"start_ns": near.start, "end_ns": near.end})
-    return Iterations(process, thread, REPETITION, bounds, found, notes=[note])
+    bounds = pd.DataFrame({"start_ns": loop.pieces.start, "end_ns": loop.pieces.end})
+    return Iterations(process, loop.thread, loop.found.name, bounds, loop.found, on_gpu=loop.on_gpu, notes=loop.notes)
+
+
+def _take_engine(trace: Trace) -> Iterations | None:
+    """Return the calls of an inference engine, whose own ranges inside of them are layers; None if it was not called."""
+    names = [str(name) for name in trace.ranges["name"].cat.categories if runs_engine(str(name))]
+    return _take_named(trace, names[:1]) if names else None
 
 
 def _take_optimizer_steps(trace: Trace) -> Iterations | None:
@@ -212,25 +219,13 @@ def _take_optimizer_steps(trace: Trace) -> Iterations | None:
     return None if name is None else _take_named(trace, [name])
 
 
-def _launching_thread(calls: pd.DataFrame, main: int) -> int:
-    """Return the main thread where it launches a good part of what runs, else the thread that launches most."""
-    counts = calls["thread"].value_counts()
-    return main if counts.get(main, 0) >= _GOOD_PART * len(calls) else int(counts.index[0])
-
-
-def _leave_far(spans: Intervals) -> tuple[Intervals, int]:
-    """Return those of some iterations that hold nothing else, by their length, and how many others there are."""
-    typical = float(np.median(spans.length)) if len(spans) else 0.0
-    near = spans.length <= _FAR * typical
-    return Intervals(spans.start[near], spans.end[near]), int((~near).sum())
-
-
-def _take_whole(trace: Trace, by: Literal["choice", "nothing"] = "nothing") -> Iterations:
+def _take_whole(trace: Trace, by: Literal["choice", "nothing"] = "nothing", notes: Sequence[str] = ()) -> Iterations:
     process, thread = find_main_thread(trace)
     tables = [table for table in (trace.ranges, trace.activity, trace.api) if not table.empty]
     start_ns, end_ns = min(t["start_ns"].min() for t in tables), max(t["end_ns"].max() for t in tables)
     found = Found(unit="stretch", by=by, name=WHOLE_TRACE, coverage=1.0, left_out=0)
-    return Iterations(process, thread, WHOLE_TRACE, pd.DataFrame({"start_ns": [start_ns], "end_ns": [end_ns]}), found)
+    bounds = pd.DataFrame({"start_ns": [start_ns], "end_ns": [end_ns]})
+    return Iterations(process, thread, WHOLE_TRACE, bounds, found, notes=list(notes))
 
 
 def _span(trace: Trace, process: int, thread: int, name: str, spans: Intervals, family: Intervals) -> Iterations:
@@ -243,7 +238,7 @@ def _span(trace: Trace, process: int, thread: int, name: str, spans: Intervals, 
         end = np.append(family.start[1:], family.end[-1] if last_end is None else last_end)
         which = np.searchsorted(family.start, spans.start)
         ended = which < len(family) - (last_end is None)
-        near, far = _leave_far(Intervals(spans.start[ended], end[which[ended]]))
+        near, far = leave_far(Intervals(spans.start[ended], end[which[ended]]))
         found.left_out = len(spans) - len(near)
         notes.append(
             f"ranges `{found.name}` cover {covered:.0%} of the time from the first to the last of them: "
@@ -251,7 +246,7 @@ def _span(trace: Trace, process: int, thread: int, name: str, spans: Intervals, 
             f"{'' if last_end is None else ', the last to the end of what follows each'}"
         )
         if far:
-            notes.append(f"{far} of them are followed by a gap, more than {_FAR} times as long as usual, and are left out")
+            notes.append(f"{far} of them are followed by a gap, more than {FAR} times as long as usual, and are left out")
         ranges, spans = spans, near
     bounds = pd.DataFrame({"start_ns": spans.start, "end_ns": spans.end})
     return Iterations(process, thread, name, bounds, found, ranges, notes=notes)
@@ -309,7 +304,15 @@ def _on(events: pd.DataFrame, process: int, thread: int) -> pd.DataFrame:
     return events[(events["process"] == process) & (events["thread"] == thread)]
 
 
-def _repeating_name(ranges: pd.DataFrame, calls: Array) -> str | None:
+def _without_layers(ranges: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranges of a thread without those inside of an inference engine's calls."""
+    calls = with_names(ranges, runs_engine)
+    if calls.empty:
+        return ranges
+    return ranges[(holder(disjoint(calls), ranges["start_ns"].to_numpy()) < 0) | ranges.index.isin(calls.index)]
+
+
+def _repeating_name(ranges: pd.DataFrame, calls: Array, work: LaunchedWork) -> str | None:
     """Return the name whose ranges repeat, do not overlap, and hold most of what begins while they last.
 
     Of several, that which holds most, so that of nested ones it is the outer; of equals, that which repeats less often.
@@ -317,10 +320,12 @@ def _repeating_name(ranges: pd.DataFrame, calls: Array) -> str | None:
     Args:
         ranges: those of one thread
         calls: when its CUDA calls begin
+        work: what its process launched
 
     """
     best: tuple[int, int, str] | None = None
     everything = np.sort(np.append(ranges["start_ns"].to_numpy(), calls))
+    around = ranges[~ranges["name"].duplicated(keep=False)]
     for name, mine in ranges.groupby("name", observed=True):
         spans = disjoint(mine)
         if len(spans) < 2 or len(spans) < int((mine["start_ns"] < mine["end_ns"]).sum()):
@@ -328,9 +333,25 @@ def _repeating_name(ranges: pd.DataFrame, calls: Array) -> str | None:
         inside = np.searchsorted(everything, spans.end) - np.searchsorted(everything, spans.start)
         held = int(inside.sum()) - len(spans)  # but for themselves
         lasting = int(np.searchsorted(everything, spans.end[-1]) - np.searchsorted(everything, spans.start[0])) - len(spans)
-        if held >= _ENOUGH * lasting and (best is None or (held, -len(spans)) > best[:2]):
+        if held < _ENOUGH * lasting or (best is not None and (held, -len(spans)) <= best[:2]):
+            continue
+        if are_alike(_lengths_of(spans)) and not _is_part(spans, around, work):
             best = (held, -len(spans), str(name))
     return None if best is None else best[2]
+
+
+def _lengths_of(family: Intervals) -> Array:
+    """Return how long iterations last that are a family's ranges, or, where these leave gaps, last from start to start."""
+    filled = int(family.length.sum()) >= _FILLED * int(family.end[-1] - family.start[0])
+    return family.length if filled else np.diff(family.start)
+
+
+def _is_part(family: Intervals, around: pd.DataFrame, work: LaunchedWork) -> bool:
+    """Return whether a range that comes once holds the family and, for the GPU, mostly others: then these are its parts."""
+    begin, end = int(family.start[0]), int(family.end[-1])
+    holding = around[(around["start_ns"] <= begin) & (around["end_ns"] >= end)]
+    whole_ns = min((work.sum_between(*bounds) for bounds in zip(*map(list, bounds_of(holding)), strict=True)), default=0)
+    return work.sum_between(begin, end) < _ENOUGH * whole_ns
 
 
 def _list_candidates(trace: Trace, process: int, thread: int) -> list[Candidate]:

@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 
 from speedproof.trace.completeness import Recording, check_recording, enough_left, explain_empty
 from speedproof.trace.events import Names, Trace, bounds_of, cover_events, join_names, make_names, rename, with_names
-from speedproof.trace.intervals import Array, Intervals, coverage, holder, outermost
+from speedproof.trace.host_ahead import follow_gpu
+from speedproof.trace.intervals import Array, Intervals, coverage, holder, outermost, total
 from speedproof.trace.iterations import Choice, Iterations, find_iterations, match_names, without_numbers
+from speedproof.trace.own_numbers import find_own_numbers
 from speedproof.trace.roles import EPOCH, PHASES, TRAINING_PHASES, handles_samples, is_library, updates, validates
 from speedproof.util.errors import RecordError
+from speedproof.util.numbers import format_value
 
 CHOOSES_NOTHING = Choice()
 
@@ -48,7 +51,9 @@ class Loop:
     process: int
     thread: int
     iterations: Iterations
-    epochs: pd.DataFrame  # start_ns, end_ns, training_end_ns, validates; in order, disjoint
+    # start_ns, end_ns, training_end_ns, validates, and the number in the range's name, -1 if none; in order, disjoint
+    epochs: pd.DataFrame
+    host_epochs: pd.DataFrame  # the same, as the host has them: where it runs ahead, earlier than the GPU
     phases: pd.DataFrame  # start_ns, end_ns, thread, name, part
     transforms: pd.DataFrame  # start_ns, end_ns, process, thread, name
     details: pd.DataFrame  # start_ns, end_ns, name: what else the loop's thread marks inside of its phases
@@ -87,29 +92,40 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
     """
     if trace.is_empty:
         raise explain_empty(trace)
+    if choice.unmarked:
+        trace = _without_ranges(trace)
     iterations = find_iterations(trace, choice)
     if not (iterations.bounds["start_ns"] < iterations.bounds["end_ns"]).any():
         unit = iterations.found.unit
         raise RecordError(trace.folder, f": no {unit} has a duration above 0; profile the run again, or name them (--epoch)")
-    iterations, lacking = _leave_out_partial(trace, iterations, check_recording(trace, iterations.process))
+    recording = check_recording(trace, iterations.process)
+    iterations, lacking = _leave_out_partial(trace, _leave_out_empty(iterations, recording), recording)
     ranges = trace.ranges[trace.ranges["process"] == iterations.process]
     phases = _find_phases(ranges, iterations, choice.phases)
     transforms = _find_transforms(trace, iterations, phases)
     on_thread = phases[phases["thread"] == iterations.thread]
-    epochs = _cut_epochs(iterations.bounds, on_thread)
-    placed = _with_part(phases.drop(columns="process"), epochs).reset_index(drop=True)
+    host_epochs = _cut_epochs(iterations.bounds, on_thread).assign(number=find_own_numbers(ranges, iterations))
+    placed = _with_part(phases.drop(columns="process"), host_epochs).reset_index(drop=True)
+    epochs, notes = follow_gpu(trace, iterations, host_epochs) if lacking is None else (host_epochs, [])
+    lasting = epochs["start_ns"] < epochs["end_ns"]
     placed["name"] = placed["name"].cat.remove_unused_categories()
     return Loop(
         process=iterations.process,
         thread=iterations.thread,
         iterations=iterations,
-        epochs=epochs,
+        epochs=epochs[lasting].reset_index(drop=True),
+        host_epochs=host_epochs[lasting].reset_index(drop=True),
         phases=placed,
         transforms=transforms.reset_index(drop=True),
         details=_find_details(trace, iterations, phases, transforms),
-        warnings=list(_list_warnings(trace, iterations)),
+        warnings=[*notes, *_list_warnings(trace, iterations), *_state_left_out(trace, iterations, epochs[lasting])],
         lacking=lacking,
     )
+
+
+def _without_ranges(trace: Trace) -> Trace:
+    ranges = trace.ranges.iloc[:0]
+    return replace(trace, ranges=ranges.assign(name=ranges["name"].cat.remove_unused_categories()))
 
 
 def _list_warnings(trace: Trace, iterations: Iterations) -> Iterator[str]:
@@ -117,9 +133,35 @@ def _list_warnings(trace: Trace, iterations: Iterations) -> Iterator[str]:
     if trace.of_operators and iterations.found.by == "nothing":
         yield "only operators were recorded, which mark no iteration: the whole trace counts as one stretch"
     elif iterations.found.by == "nothing":
-        yield "nothing repeats: the whole trace counts as one stretch; name the range of an iteration (--epoch)"
+        none = "no iterations were found" if iterations.notes else "nothing repeats"
+        yield f"{none}: the whole trace counts as one stretch; name the range of an iteration (--epoch)"
     if trace.open_ranges:
         yield f"{trace.open_ranges} ranges never ended"
+
+
+def _state_left_out(trace: Trace, iterations: Iterations, epochs: pd.DataFrame) -> Iterator[str]:
+    """Yield how much of the GPU's time is in iterations that ranges mark, if that is less than half of it."""
+    kernels = cover_events(trace.activity[(trace.activity["process"] == iterations.process) & trace.activity["kernel"]])
+    held_ns = int(coverage(kernels, *bounds_of(epochs)).sum())
+    if iterations.found.by == "ranges" and 2 * held_ns < total(kernels):
+        share = format_value(held_ns / total(kernels), "%")
+        yield f"the {iterations.found.plural} hold {share} of the time in which the GPU runs kernels; the rest is left out"
+
+
+def _leave_out_empty(iterations: Iterations, recording: Recording) -> Iterations:
+    """Return the iterations in which something is launched, if in half of them something is.
+
+    What lies between a profiler's last step and its end has the name of a step, and does nothing.
+    """
+    found, bounds = iterations.found, iterations.bounds
+    at = np.searchsorted(recording.asked_ns, np.stack([bounds["start_ns"], bounds["end_ns"]]))
+    launches = at[1] > at[0]
+    empty = int((~launches).sum())
+    if found.by != "ranges" or not empty or 2 * empty > len(bounds):
+        return iterations
+    note = f"{empty} of {len(bounds)} {found.plural} launch nothing, and are left out"
+    kept = found.model_copy(update={"left_out": found.left_out + empty})
+    return replace(iterations, bounds=bounds[launches].reset_index(drop=True), found=kept, notes=[*iterations.notes, note])
 
 
 def _leave_out_partial(trace: Trace, iterations: Iterations, recording: Recording) -> tuple[Iterations, str | None]:

@@ -7,7 +7,7 @@ without any shows no communication (gloo's runs on the processor, where no range
 phase, in which gradients are averaged, counts as the step's collective; its own computing is not separated from waiting.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +16,11 @@ from typing import get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from speedproof.results.files import write_sealed
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, Found
-from speedproof.results.trace_results import RANKS_FILE, Basis, RanksSummary, RankTimes, Wait
+from speedproof.results.trace_results import RANKS_FILE, Basis, RanksSummary, RankTimes, Wait, WaitedFor
 from speedproof.trace.attribution import attribute_activity
 from speedproof.trace.events import Trace, read_events, with_names
 from speedproof.trace.intervals import Intervals, holder
@@ -37,6 +38,7 @@ NO_GPU_COMMUNICATION = (
 )
 
 _ALIKE = 0.5  # of two ranks' kinds of kernels: ranks of one run have as many in common
+_MOST_NAMED = 5
 _OUTSIDE_STEPS = 0  # in place of a step's number
 
 
@@ -53,6 +55,15 @@ class _Rank:
     communicates: bool
     communication_s: float  # an epoch
     exposed_s: float  # of it, an epoch
+
+
+@dataclass(frozen=True)
+class _Matched:
+    """What the ranks' collectives show of each epoch."""
+
+    waits: list[Wait]
+    pairs_ns: dict[int, NDArray[np.int64]]  # by epoch, for each rank (row) how long it waited for each (column)
+    unmatched: list[int]  # epochs
 
 
 def _read_ranks(trace: Path, alone: bool, as_marked: bool) -> list[_Rank]:
@@ -146,44 +157,83 @@ def compare_ranks(traces: Sequence[str], ranks: Sequence[_Rank]) -> RanksSummary
     _check_related(traces, ranks)
     communicates = ranks[0].communicates
     basis: Basis = "communication kernels" if communicates else "backward phase"
-    notes = []
-    waits: list[Wait] | None = None
+    found = ranks[0].found
+    matched = _Matched([], {}, [])
     # On GPUs, what communicates shows: without it nobody waits for anybody.
-    if communicates or not any(rank.kernels for rank in ranks):
-        waits, unmatched = _match_collectives([rank.collectives[basis] for rank in ranks], len(ranks[0].epochs))
-        notes += [] if communicates else [NO_GPU_COMMUNICATION]
-        if unmatched:
-            notes.append(f"the ranks show different collectives in epochs {unmatched}: waiting is not counted there")
-    else:
-        notes.append(NO_COMMUNICATION)
-    times = [_time_rank(number, rank, waits) for number, rank in enumerate(ranks)]
-    return RanksSummary(profiler=ranks[0].profiler, basis=basis, ranks=times, waits=waits or [], notes=notes)
+    knows = communicates or not any(rank.kernels for rank in ranks)
+    notes = [NO_COMMUNICATION] if not knows else [] if communicates else [NO_GPU_COMMUNICATION]
+    if knows:
+        matched = _match_collectives([rank.collectives[basis] for rank in ranks], len(ranks[0].epochs))
+    if matched.unmatched:
+        notes.append(_describe_unmatched(matched.unmatched, found, len(ranks[0].epochs)))
+    waits = matched.waits if knows and len(matched.unmatched) < len(ranks[0].epochs) else None
+    left_out = len(ranks[0].epochs) - len(_counted(ranks[0].epochs))
+    return RanksSummary(
+        profiler=ranks[0].profiler,
+        basis=basis,
+        ranks=[_time_rank(number, rank, waits, matched.unmatched) for number, rank in enumerate(ranks)],
+        waits=waits or [],
+        waited_for=_sum_pairs({epoch: pairs for epoch, pairs in matched.pairs_ns.items() if epoch > left_out}),
+        unit=found.unit,
+        unmatched=matched.unmatched,
+        notes=notes,
+    )
 
 
-def _match_collectives(collectives: Sequence[pd.DataFrame], epochs: int) -> tuple[list[Wait], list[int]]:
+def _describe_unmatched(unmatched: Sequence[int], found: Found, epochs: int) -> str:
+    named = [*map(str, unmatched[:_MOST_NAMED]), *(["…"] if len(unmatched) > _MOST_NAMED else [])]
+    return (
+        f"waiting is not counted in {len(unmatched)} of {epochs} {found.plural}, in which the ranks show different collectives "
+        f"({', '.join(named)})"
+    )
+
+
+def _sum_pairs(pairs_ns: Mapping[int, NDArray[np.int64]]) -> list[WaitedFor]:
+    """Return how long each rank waits for each other one in an epoch, the longest first.
+
+    Args:
+        pairs_ns: by epoch, for each rank (row) how long it waited for each (column)
+
+    """
+    if not pairs_ns:
+        return []
+    mean_s = np.mean([*pairs_ns.values()], axis=0) / NS_PER_S
+    pairs = [
+        WaitedFor(rank=rank, slowest=slowest, waited_s=float(mean_s[rank, slowest]))
+        for rank, slowest in np.argwhere(mean_s > 0).tolist()
+    ]
+    return sorted(pairs, key=lambda pair: -pair.waited_s)
+
+
+def _match_collectives(collectives: Sequence[pd.DataFrame], epochs: int) -> _Matched:
     """Return who waited in each epoch, and the epochs in which the ranks show different collectives."""
     by_epoch = [dict(list(table.groupby("epoch"))) for table in collectives]
     nothing = collectives[0].iloc[:0]
-    waits: list[Wait] = []
-    unmatched: list[int] = []
+    found = _Matched([], {}, [])
     for epoch in range(1, epochs + 1):
         tables = [tables.get(epoch, nothing) for tables in by_epoch]
-        if all(_keys(table) == _keys(tables[0]) for table in tables[1:]):
-            waits += _list_waits(tables, epoch)
-        else:
-            unmatched.append(epoch)
-    return waits, unmatched
+        if not all(_keys(table) == _keys(tables[0]) for table in tables[1:]):
+            found.unmatched.append(epoch)
+            continue
+        found.waits.extend(_list_waits(tables, epoch))
+        compute = np.stack([table["compute_ns"].to_numpy(np.int64) for table in tables])  # (ranks, collectives)
+        pairs = np.zeros((len(tables), len(tables)), np.int64)
+        if compute.size:
+            np.add.at(pairs.T, compute.argmax(axis=0), (compute.max(axis=0) - compute).T)
+        found.pairs_ns[epoch] = pairs
+    return found
 
 
-def _time_rank(number: int, rank: _Rank, waits: Sequence[Wait] | None) -> RankTimes:
+def _time_rank(number: int, rank: _Rank, waits: Sequence[Wait] | None, unmatched: Sequence[int]) -> RankTimes:
     """Return a rank's times in an epoch that counts; without `waits` nothing is known of its waiting."""
     counted = _counted(rank.epochs)
     left_out = len(rank.epochs) - len(counted)
-    waited_s = sum(wait.waited_s for wait in waits or () if wait.rank == number and wait.epoch > left_out)
+    waited = [wait for wait in waits or () if wait.rank == number and wait.epoch > left_out]
+    seen = len(counted) - sum(epoch > left_out for epoch in unmatched)
     return RankTimes(
         rank=number,
         epoch_s=fmean(counted.length.tolist()) / NS_PER_S,
-        waited_s=None if waits is None else waited_s / len(counted),
+        waited_s=None if waits is None or not seen else sum(wait.waited_s for wait in waited) / seen,
         communication_s=rank.communication_s if rank.communicates else None,
         exposed_s=rank.exposed_s if rank.communicates else None,
     )
@@ -206,7 +256,7 @@ def _find_collectives(loop: Loop, communication: pd.DataFrame, basis: Basis) -> 
         asked_ns = events["launch_end_ns"].where(events["launch_end_ns"] >= 0, events["start_ns"]).to_numpy()
     start, end = events["start_ns"].to_numpy(), np.maximum.accumulate(events["end_ns"].to_numpy())
     epoch = holder(loop.spans, start)
-    training_end = np.append(loop.epochs["training_end_ns"].to_numpy(), 0)[epoch]
+    training_end = np.append(loop.host_epochs["training_end_ns"].to_numpy(), 0)[epoch]
     step_of = pd.Series(_number_steps(loop, backward), index=backward)
     table = pd.DataFrame(
         {

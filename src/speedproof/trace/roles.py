@@ -29,6 +29,8 @@ _WRITES = re.compile(
 )
 
 
+# A call of TensorRT, which marks each layer in it.
+_ENGINE = re.compile(r"ExecutionContext::\w+")
 # What C++ libraries name by themselves.
 _LIBRARY = re.compile(r"(cub|thrust|raft|rmm|cudf)::|nccl[A-Z]")
 
@@ -59,3 +61,8 @@ def writes(name: str) -> bool:
 def is_library(name: str) -> bool:
     """Return whether a library named the range by itself, so that it is detail and no phase."""
     return _LIBRARY.match(name) is not None
+
+
+def runs_engine(name: str) -> bool:
+    """Return whether a range is a call of an inference engine, which names what is inside of it by itself."""
+    return _ENGINE.fullmatch(name) is not None

@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from speedproof.results.summary import Summary
 from speedproof.trace.idle_gaps import HOST, NO_RANGE
 
 _SHARED = 0.5  # of the kinds of time that one variant spends: with less in common, programs are others
 _MOSTLY = 0.5
+_SAME = 0.05  # of an iteration: the same one, by its ranges and by its kernels
+_CUT = 2  # iterations, the first and the last, that kernels may not show
 
 
 def find_obstacle(a: Summary, b: Summary) -> str | None:
@@ -15,7 +19,7 @@ def find_obstacle(a: Summary, b: Summary) -> str | None:
         if not summary.recorded:
             return f"too little of {variant}'s GPU work was recorded; profile it again"
         if summary.found.by == "nothing":
-            return f"nothing repeats in {variant}; name the range of an iteration (--epoch), or compare whole traces (--whole)"
+            return f"no iterations in {variant}; name the range of an iteration (--epoch), or compare whole traces (--whole)"
     if a.has_gpu != b.has_gpu:
         return "only one was recorded with a GPU; compare two runs on the same device"
     if (a.found.by, a.found.unit) != (b.found.by, b.found.unit):
@@ -66,6 +70,20 @@ def match_process(a: Summary, b: Summary) -> int | None:
         return None
     alike = [process for process in b.processes if process.devices == mine.devices]
     return alike[0].process if len(alike) == 1 and not alike[0].summarized else None
+
+
+def marks_differ(a: Summary, b: Summary) -> bool:
+    """Return whether ranges mark the iterations of one, and kernels show those of the other."""
+    return {a.found.by, b.found.by} == {"ranges", "repetition"}
+
+
+def repeats_alike(found: Summary, by_kernels: Summary) -> bool:
+    """Return whether a trace's kernels repeat as often, and as fast, as its iterations come."""
+    if by_kernels.found.by != "repetition" or not by_kernels.recorded:
+        return False
+    lengths = [np.median([epoch.duration_s for epoch in one.steady_epochs]) for one in (found, by_kernels)]
+    counts = [len(one.epochs) + one.found.left_out for one in (found, by_kernels)]
+    return bool(abs(lengths[1] - lengths[0]) <= _SAME * lengths[0]) and abs(counts[1] - counts[0]) <= _CUT
 
 
 def _count_users(summary: Summary) -> int:

@@ -38,7 +38,7 @@ from speedproof.trace.idle_gaps import HOST, NO_RANGE, UNEXPLAINED, find_idle_ga
 from speedproof.trace.intervals import Array, Intervals, coverage, difference, holder, intersection, total
 from speedproof.trace.iterations import Choice
 from speedproof.trace.kernel_groups import is_communication, measure_communication, sum_kernels
-from speedproof.trace.loop import Loop, find_loop
+from speedproof.trace.loop import CHOOSES_NOTHING, Loop, find_loop
 from speedproof.trace.outliers import list_gaps, list_slowest
 from speedproof.trace.roles import loads_data
 from speedproof.trace.roofline import measure_arithmetic
@@ -71,11 +71,16 @@ def analyze_trace(
         RecordError: no trace lies there, it holds nothing and may not, it has no such process, or no range matches `epoch`
 
     """
+    return analyze_chosen(folder, Choice(epoch, dict(phases or {}), process, whole), may_be_empty)
+
+
+def analyze_chosen(folder: Path, choice: Choice = CHOOSES_NOTHING, may_be_empty: bool = False) -> Summary:
+    """Summarize where the time of a trace went, as :func:`analyze_trace` does."""
     return_freed_memory()
     trace = read_events(folder)
     if may_be_empty and trace.is_empty:
         return _summarize_nothing(trace)
-    loop = find_loop(trace, Choice(epoch, dict(phases or {}), process, whole))
+    loop = find_loop(trace, choice)
     activity = attribute_activity(trace, loop)
     return _summarize(trace, loop, activity, find_idle_gaps(trace, loop, activity))
 
@@ -212,6 +217,7 @@ def _summarize_epochs(loop: Loop, activity: pd.DataFrame) -> list[Epoch]:
             "duration_ns": spans.length,
             "training_ns": loop.epochs["training_end_ns"] - spans.start,
             "validates": loop.epochs["validates"],
+            "number": loop.epochs["number"].where(loop.epochs["number"] >= 0),
             "kernel_busy_fraction": coverage(cover_events(activity, kernel), spans.start, spans.end) / spans.length,
             "gpu_busy_fraction": coverage(cover_events(activity), spans.start, spans.end) / spans.length,
         }

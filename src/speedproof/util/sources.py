@@ -31,7 +31,7 @@ WORKFLOW_STEPS: dict[str, list[str]] = {
         "stats/stopping_rules.py",
     ],
     "analysis": ["trace"],
-    "comparison": ["stats", "trace/diff.py", "trace/similarity.py", "profilers", "marks.py"],
+    "comparison": ["stats", "trace/diff.py", "trace/iteration_spread.py", "trace/similarity.py", "profilers", "marks.py"],
     "report": ["report"],
 }
 

@@ -181,7 +181,8 @@ def _make_plain(name: str) -> str:
 def _collect_iterations(loop: Loop, numbers: Numbers) -> LaneRow:
     found = loop.iterations.found
     spans = loop.spans
-    names = numbers.number(make_names(np.arange(len(spans)), [f"{found.unit} {index + 1}" for index in range(len(spans))]))
+    own = [number if number >= 0 else index for index, number in enumerate(loop.epochs["number"].tolist(), start=1)]
+    names = numbers.number(make_names(np.arange(len(spans)), [f"{found.unit} {number}" for number in own]))
     return LaneRow(found.plural, "iterations", [Lane(spans.start, spans.end, names, np.zeros_like(names))])
 
 

@@ -1,0 +1,126 @@
+"""Loops whose iterations no range holds: kernels that are launched again and again, or ranges that follow each other."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from speedproof.results.summary import Found
+from speedproof.trace.events import Trace, bounds_of
+from speedproof.trace.intervals import Array, Intervals, outermost
+from speedproof.trace.repetition import Repetition, are_alike, find_repetition, find_single_kernel
+from speedproof.util.numbers import format_value
+from speedproof.util.units import NS_PER_MS
+
+REPETITION = "kernels that repeat"
+SIBLINGS = "ranges that repeat"
+_LEAST = 0.5  # of the GPU's time must lie in iterations
+_CLOSED = 0.1  # of an iteration: what the last range of each may leave until the next one begins
+_LONGER = 1.5  # times: of two ways to see a loop, this much more is another iteration
+_GOOD_PART = 0.1
+FAR = 10  # typical iterations: what lasts longer from start to start holds something else, and is left out
+_LAYERS = "(they may be a model's layers)"
+
+
+@dataclass(frozen=True)
+class UnmarkedLoop:
+    """What repeats; without pieces it makes no iterations, and the notes say why."""
+
+    pieces: Intervals
+    thread: int
+    found: Found
+    on_gpu: bool = False  # the pieces are of the GPU's time
+    notes: list[str] = field(default_factory=list)
+
+
+def find_kernel_loop(trace: Trace, process: int, main_thread: int) -> UnmarkedLoop | None:
+    """Find the kernels that a process launches again and again; None if nothing repeats."""
+    kernels = trace.activity[(trace.activity["process"] == process) & trace.activity["kernel"]]
+    launch = kernels["launch"].to_numpy()
+    # The kernels of a graph share one launch, which says nothing of their order: then the GPU's own times do.
+    launched = bool(len(launch)) and bool((launch >= 0).all()) and len(np.unique(launch)) == len(launch)
+    moment = trace.api["start_ns"].to_numpy()[launch] if launched else kernels["start_ns"].to_numpy()
+    order = np.argsort(moment, kind="stable")
+    kernel, moment = kernels["name"].array.codes[order].astype(np.int64), moment[order]
+    length = (kernels["end_ns"] - kernels["start_ns"]).to_numpy()[order]
+    repetition = find_repetition(kernel, moment) or find_single_kernel(kernel, moment)
+    if repetition is None:
+        return None
+    near, far = leave_far(repetition.pieces)
+    thread = _launching_thread(trace.api.iloc[launch], main_thread) if launched else main_thread
+    found = Found(
+        unit="iteration", by="repetition", name=REPETITION, coverage=repetition.share, left_out=repetition.others + far
+    )
+    if (share := repetition.share_of(length, kernel)) < _LEAST:
+        note = (
+            f"the same {repetition.launches} kernels are launched {len(repetition.first)} times, but take only "
+            f"{format_value(share, '%')} of the GPU's time: they are not the loop's iterations"
+        )
+        return UnmarkedLoop(Intervals(near.start[:0], near.end[:0]), thread, found, notes=[note])
+    return UnmarkedLoop(near, thread, found, not launched, [_describe_kernels(repetition, near, length)])
+
+
+def _describe_kernels(repetition: Repetition, near: Intervals, length: Array) -> str:
+    low, middle, high = np.percentile(near.length, [10, 50, 90]) / NS_PER_MS
+    of_what = f"the same {repetition.launches} kernels {_LAYERS}" if repetition.launches > 1 else "one kernel"
+    held = np.append(0, np.cumsum(length))
+    share = int((held[repetition.first + repetition.launches] - held[repetition.first]).sum()) / max(int(held[-1]), 1)
+    last = ", and the last of them, whose end no launch shows" if repetition.last >= 0 else ""
+    return (
+        f"no range marks the loop: its {len(near)} iterations are repetitions of {of_what}; 80 % of them last {low:.4g} to "
+        f"{high:.4g} ms, median {middle:.4g}. They hold {format_value(share, '%')} of the time of all kernels; left out is "
+        f"what is launched before, between and after them{last}"
+    )
+
+
+def find_sibling_loop(ranges: pd.DataFrame, main_thread: int) -> UnmarkedLoop | None:
+    """Find ranges that follow each other in the same order again and again, as `reader`, `backbone` and `head` of a pass do.
+
+    Args:
+        ranges: those of the loop's thread
+        main_thread: its number
+
+    """
+    rows = ranges.iloc[outermost(*bounds_of(ranges))]
+    (start, end), codes = bounds_of(rows), rows["name"].array.codes.astype(np.int64)
+    repetition = find_repetition(codes, start, np.append(0, start[1:] - end[:-1]))
+    if repetition is None or not are_alike(repetition.pieces.length):
+        return None
+    if repetition.share_of(end - start, codes) < _LEAST:
+        return None
+    last_end = end[repetition.first + repetition.launches - 1]
+    open_ns = np.median(repetition.pieces.end - last_end)
+    pieces = repetition.pieces
+    if repetition.last >= 0 and open_ns <= _CLOSED * np.median(pieces.length):
+        last = repetition.last
+        pieces = Intervals(np.append(pieces.start, start[last]), np.append(pieces.end, end[last + repetition.launches - 1]))
+    near, far = leave_far(pieces)
+    covered = int((end - start)[repetition.first[0] :].sum()) / int(end[-1] - start[repetition.first[0]])
+    names = rows["name"].iloc[[repetition.first[0], repetition.first[0] + repetition.launches - 1]]
+    note = (
+        f"no range holds the loop: its {len(near)} iterations are repetitions of the same {repetition.launches} ranges, "
+        f"`{names.iloc[0]}` to `{names.iloc[1]}` {_LAYERS}"
+    )
+    found = Found(unit="iteration", by="ranges", name=SIBLINGS, coverage=min(covered, 1.0), left_out=repetition.others + far)
+    return UnmarkedLoop(near, main_thread, found, notes=[note])
+
+
+def choose_longer(kernels: UnmarkedLoop | None, siblings: UnmarkedLoop | None) -> UnmarkedLoop | None:
+    """Return the loop of longer iterations, for shorter ones may be their parts; of about equals, that of the kernels."""
+    if kernels is None or siblings is None:
+        return kernels or siblings
+    lengths = [float(np.median(loop.pieces.length)) if len(loop.pieces) else 0.0 for loop in (kernels, siblings)]
+    return siblings if lengths[1] > _LONGER * lengths[0] else kernels
+
+
+def leave_far(spans: Intervals) -> tuple[Intervals, int]:
+    """Return those of some iterations that hold nothing else, by their length, and how many others there are."""
+    typical = float(np.median(spans.length)) if len(spans) else 0.0
+    near = spans.length <= FAR * typical
+    return Intervals(spans.start[near], spans.end[near]), int((~near).sum())
+
+
+def _launching_thread(calls: pd.DataFrame, main: int) -> int:
+    """Return the main thread where it launches a good part of what runs, else the thread that launches most."""
+    counts = calls["thread"].value_counts()
+    return main if counts.get(main, 0) >= _GOOD_PART * len(calls) else int(counts.index[0])
