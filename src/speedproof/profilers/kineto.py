@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from speedproof.profilers.event_tables import Integers, RawClock, write_events
+from speedproof.profilers.host_calls import join_host_calls, name_function
 from speedproof.profilers.ranges import RecordedRange
 from speedproof.profilers.torch_format import KINETO
 from speedproof.profilers.torch_hook import EXPORT_SUFFIX
@@ -49,6 +50,7 @@ _CATEGORIES = {
     "cuda_runtime": "api",
     "cuda_driver": "api",
     "cpu_op": "operators",
+    "python_function": "host_calls",
     "overhead": "overhead",
 }
 
@@ -90,7 +92,10 @@ class _Events:
     def make_tables(self, process: int) -> dict[str, pa.Table]:
         """Return the raw tables; all events are of one process."""
         raw = {name: _make_table(name, columns, process) for name, columns in self.columns.items()}
-        return raw | {"operators": _outermost(raw["operators"])}
+        operators, functions = raw["operators"], raw.pop("host_calls")
+        others = [table for name, table in raw.items() if name != "operators" and "end_ns" in table.column_names]
+        raw["host_calls"] = join_host_calls(operators, functions, others)
+        return raw | {"operators": _outermost(operators)}
 
 
 def convert_kineto(
@@ -288,6 +293,8 @@ def _event_columns(table: str, event: dict[str, Any]) -> dict[str, Any]:
         values["graph"] = _read_integer(arguments, "graph id") or None
     else:
         values["thread"] = event.get("tid")
+    if table == "host_calls":
+        values |= {"name": name_function(name), "kind": "function"}
     if table == "ranges":
         values |= {"end_thread": values["thread"], "domain": 0, "kind": "push_pop"}
     if "correlation" in TABLES[table].names:

@@ -86,8 +86,11 @@ TABLES: dict[str, pa.Schema] = {
     "osrt": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
     # Calls of cuDNN and cuBLAS on the CPU.
     "library": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
-    # Operators of the framework on the CPU (kineto only).
+    # Operators of the framework on the CPU that no other one called (kineto only).
     "operators": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
+    # Operators and functions of Python (`kind`: operator or function) with all that they call in turn (kineto only); a function
+    # is named by its file and first line: "train.py(12): step".
+    "host_calls": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("kind", _NAME), ("name", _NAME)]),
     # Samples of a GPU's counters; the name ends in the unit, as the profiler gives it: "SM Active [Throughput %]".
     "metrics": pa.schema([("start_ns", pa.int64()), ("device", pa.int32()), ("name", _NAME), ("value", pa.int64())]),
     # Allocations and frees of memory by the program, as CUDA does them. `address` joins the two of one piece; `kind` is of the
@@ -116,7 +119,7 @@ TABLES: dict[str, pa.Schema] = {
 }
 
 # Tables that traces of earlier versions lack: `trace.json` does not name them then, and they are empty.
-ADDED = frozenset({"library", "metrics", "memory", "cpu_samples", "python_samples"})
+ADDED = frozenset({"library", "metrics", "memory", "cpu_samples", "python_samples", "host_calls"})
 
 # What may be unknown of an event. The end of a range may be, too.
 _NULLABLE = frozenset({"process", "thread", "end_thread", "device", "stream", "correlation", "graph", "bytes"})
