@@ -143,9 +143,10 @@ def test_waiting_for_worker_processes_is_no_transform_in_a_range_of_the_program(
     }
 
 
-def test_a_loader_without_workers_makes_the_batches_itself(tmp_path):
+def test_a_loader_without_workers_is_seen_to_make_the_batches_itself(tmp_path):
     trace = one_epoch()
     trace.range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 800)
+    trace.host("aten::stack", 700, 780)
     trace.kernel(800, 1000)
     (cause,) = {cause for cause, _ in idle_gaps_of(analyze_trace(trace.write(tmp_path)))}
     assert cause == "batches made on the CPU"

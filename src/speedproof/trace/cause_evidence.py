@@ -98,7 +98,7 @@ def _find_loading_of_data(loop: Loop, phases: pd.DataFrame, host: HostCauses) ->
     ranges = _join_ranges(*(with_names(each, loads_data) for each in (phases, loop.details)))
     waiting = _either(cover_events(with_names(ranges, waits_for_loader)), host.waiting)
     makes = coverage(transforms, *bounds_of(ranges)) > 0
-    makes |= ranges.index.isin(with_names(ranges, makes_batches).index)
+    makes |= ranges.index.isin(with_names(ranges, makes_batches).index) & (coverage(host.operating, *bounds_of(ranges)) > 0)
     yield CauseEvidence(COLLATING, difference(cover_events(ranges[makes]), waiting), _open_ranges(loop, phases))
     yield CauseEvidence(WAITING, _either(cover_events(ranges), waiting), elsewhere, most=True)
 

@@ -87,7 +87,7 @@ def find_loading(calls: pd.DataFrame, activity: pd.DataFrame) -> Intervals:
         begun = np.append(asked["start_ns"].to_numpy(), np.iinfo(np.int64).max)[following]
         done = np.append(asked["end_ns"].to_numpy(), 0)[following]
         end[here] = np.where(begun - end[here] < BETWEEN_LAUNCHES_NS, done, end[here])
-    first = _find_slow_firsts(launches, activity)
+    first = _find_slow_firsts(launches, activity) if loads.empty else launches.iloc[:0]  # else the trace shows them
     return union(*(np.concatenate(pair) for pair in zip((start, end), bounds_of(first), strict=True)))
 
 

@@ -61,6 +61,11 @@ class HostCauses:
         return self._stacks.cover(self._stacks.named(_PROFILES.fullmatch) & self._on_main)
 
     @property
+    def operating(self) -> Intervals:
+        """Return when the main thread is in an operator."""
+        return self._stacks.cover(self._stacks.is_operator & self._on_main)
+
+    @property
     def waiting(self) -> Intervals:
         """Return when the main thread waits for a queue."""
         return self._stacks.cover(self._stacks.named(_WAITS_FOR_DATA.fullmatch) & self._on_main)

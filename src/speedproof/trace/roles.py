@@ -58,7 +58,7 @@ def validates(name: str) -> bool:
 
 def goes_backward(name: str) -> bool:
     """Return whether an operator is a step of PyTorch's backward pass."""
-    return name.startswith("autograd::engine::evaluate_function")
+    return name.startswith(("autograd::engine::evaluate_function", "torch::autograd::AccumulateGrad"))
 
 
 def updates(name: str) -> bool:
