@@ -122,6 +122,15 @@ def test_a_graph_break_is_where_a_compiled_function_holds_another(tmp_path):
     }
 
 
+def test_the_function_that_resumes_may_lie_in_the_next_graph(tmp_path):
+    trace = one_epoch()
+    trace.host("Torch-Compiled Region: 0/0", 0, 800)
+    trace.host("Torch-Compiled Region: 1/0", 400, 700)
+    trace.host("model.py(28): torch_dynamo_resume_in_forward_at_28", 410, 690)
+    trace.kernel(800, 1000)
+    assert idle_gaps_of(analyze_trace(trace.write(tmp_path)))["graph break", "model.py(28): forward"] == (1, 500)
+
+
 def test_one_compiled_function_after_another_is_no_break(tmp_path):
     trace = one_epoch()
     trace.host("Torch-Compiled Region: 0/0", 0, 300)

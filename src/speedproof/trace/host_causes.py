@@ -127,10 +127,14 @@ class HostCauses:
         broken[holds[:-1][regions]] = True
         broken[none] = False
         names = stacks.calls["name"].array
-        resumes = np.flatnonzero(stacks.named(_RESUMES.fullmatch))
+        resumes = stacks.named(_RESUMES.fullmatch)
         texts = [*map(_name_break, map(str, names.categories)), ""]
         codes = np.append(names.codes.astype(np.int64), len(texts) - 1)
-        codes[holds[resumes]] = names.codes[resumes]
+        # The function that resumes lies in the next compiled one, or around it.
+        inside, outside = np.flatnonzero(resumes), stacks.above(resumes)[:-1][regions]
+        codes[holds[holds[inside]]] = names.codes[inside]
+        around_next = outside[holds[outside] == holds[:-1][regions]]
+        codes[holds[around_next]] = codes[around_next]
         pieces = stacks.pieces_in(idle)
         around = stacks.nearest(stacks.is_operator)[pieces["row"].to_numpy()]
         pieces, around = pieces[broken[around]], around[broken[around]]
