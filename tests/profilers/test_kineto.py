@@ -185,3 +185,26 @@ def test_events_without_a_time_or_a_place_are_refused_in_one_line(tmp_path, monk
         pass
     assert "\n" not in str(error.value)
     assert not (tmp_path / "trace" / TRACE_FILE).exists()
+
+
+def test_operators_and_functions_are_kept_as_they_called_one_another(tmp_path):
+    """Functions are named by file, line and name alone, and move neither the trace's zero nor its end."""
+    code = "/home/ada/project/train.py(12): step"
+    events = [
+        event("python_function", code, "1.000", "900.000"),  # from before the recording to after it
+        event("python_function", "<built-in method item of Tensor object at 0x7fe63d86fb70>", "105.000", "30.000"),
+        event("python_function", "/usr/lib/python3.11/site-packages/torch/_tensor.py(5): f", "150.000", "2.000"),
+        event("cpu_op", "aten::item", "110.000", "20.000"),
+        event("cpu_op", "aten::_local_scalar_dense", "112.000", "10.000"),
+        event("user_annotation", "epoch", "100.000", "200.000"),
+    ]
+    kineto.convert_chrome(write_chrome(tmp_path / "t.json", events), tmp_path / "trace")
+    rows = rows_of(tmp_path / "trace", "host_calls")
+    assert [(row["start_ns"], row["end_ns"], row["kind"], row["name"]) for row in rows] == [
+        (0, 200_000, "function", "train.py(12): step"),
+        (5_000, 35_000, "function", "<built-in method item of Tensor object>"),
+        (10_000, 30_000, "operator", "aten::item"),
+        (12_000, 22_000, "operator", "aten::_local_scalar_dense"),
+        (50_000, 52_000, "function", "torch/_tensor.py(5): f"),
+    ]
+    assert [row["name"] for row in rows_of(tmp_path / "trace", "operators")] == ["aten::item"]

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from speedproof.results.summary import Summary
 from speedproof.results.trace_results import Difference, KernelsSummary
-from speedproof.trace.idle_gaps import CAUSES
+from speedproof.trace.causes import CAUSES
 
 REFERENCE = Path(__file__).parents[2] / "docs/analysis-reference.md"
 

@@ -25,7 +25,7 @@ from speedproof.results.folder import list_experiments, read_results
 from speedproof.results.trace_tables import read_table
 from speedproof.run.archive.rebuild import MARKDOWN_FILE, rebuild_numbers, rebuild_results
 from speedproof.run.archive.record import PLAIN_FILES, RECORD_LIMIT_MIB
-from speedproof.trace.idle_gaps import HOST, NO_RANGE, UNEXPLAINED
+from speedproof.trace.causes import HOST, NO_RANGE, UNEXPLAINED
 from speedproof.util.errors import RecordError
 from tests.profilers.sums import assert_sums_are_those_of_nsys
 from tests.report.example import Example, write_example

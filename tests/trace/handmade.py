@@ -36,6 +36,11 @@ class TraceBuilder:
         memory = {"source_memory": source, "target_memory": target}
         self.add("copies", start, end, kind=kind, correlation=correlation, device=0, stream=7, bytes=1, **memory)
 
+    def host(self, name: str, start: int, end: int, thread: int = MAIN) -> None:
+        """Add an operator or, if the name is that of code or is in angle brackets, a function of Python."""
+        kind = "function" if "): " in name or name.startswith(("<", "Python ")) else "operator"
+        self.add("host_calls", start, end, name=name, kind=kind, thread=thread)
+
     def write(self, folder: Path, profiler: str = "nsys", gpu: str = "Test GPU") -> Path:
         devices = {row["device"] for table in ("kernels", "copies") for row in self.rows[table]}
         self.rows["devices"] = [{"device": device, "name": gpu} for device in sorted(devices)]

@@ -26,6 +26,7 @@ from speedproof.profilers.chrome_columns import (
 )
 from speedproof.profilers.chrome_events import ChromeHead, stream_events
 from speedproof.profilers.event_tables import Integers, RawClock, write_events
+from speedproof.profilers.host_calls import join_host_calls, name_function
 from speedproof.profilers.ranges import RecordedRange
 from speedproof.profilers.torch_format import KINETO
 from speedproof.profilers.torch_hook import EXPORT_SUFFIX
@@ -45,6 +46,7 @@ _CATEGORIES = {
     "cuda_runtime": "api",
     "cuda_driver": "api",
     "cpu_op": "operators",
+    "python_function": "host_calls",
     "overhead": "overhead",
 }
 
@@ -191,6 +193,9 @@ def _list_kinds(kinds: Iterable[str]) -> str:
 
 def _make_tables(events: EventColumns, process: int) -> dict[str, pa.Table]:
     raw = events.make_tables(process)
+    operators, functions = raw["operators"], raw.pop("host_calls")
+    others = [table for name, table in raw.items() if name not in ("operators", "flop") and "end_ns" in table.column_names]
+    raw["host_calls"] = join_host_calls(operators, functions, others)
     return raw | {name: _outermost(raw[name]) for name in ("operators", "flop")}
 
 
@@ -244,6 +249,8 @@ def _event_columns(table: str, event: dict[str, Any]) -> dict[str, Any]:
         values["graph"] = read_integer(arguments, "graph id") or None
     else:
         values["thread"] = event.get("tid")
+    if table == "host_calls":
+        values |= {"name": name_function(name), "kind": "function"}
     if table == "ranges":
         values |= {"end_thread": values["thread"], "domain": 0, "kind": "push_pop"}
     if "correlation" in TABLES[table].names:

@@ -101,7 +101,7 @@ def describe_paths(summary: Summary) -> str:
 
 def describe_explained_share(summary: Summary) -> str:
     """Return how much of the time without a kernel has a cause that is known."""
-    from speedproof.trace.idle_gaps import HOST, NO_RANGE, UNEXPLAINED  # which no table of a results folder needs
+    from speedproof.trace.causes import HOST, NO_RANGE, UNEXPLAINED  # which no table of a results folder needs
 
     whole = sum(idle_gap.total_s for idle_gap in summary.idle_gaps)
     unknown = sum(idle_gap.total_s for idle_gap in summary.idle_gaps if idle_gap.cause in (HOST, NO_RANGE))

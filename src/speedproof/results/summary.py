@@ -116,7 +116,7 @@ class IdleGap(_Row):
     """Idle time of one cause and detail."""
 
     cause: str = Field(description="A cause of docs/analysis-reference.md")
-    detail: str = Field(description="Transform, call or phase that the cause names, if any")
+    detail: str = Field(description="Transform, call, operator, function or phase that the cause names, if any")
     count: int = Field(description="Number of stretches that contain it")
     total_s: float = Field(description="Length in all iterations")
     seconds_per_epoch: float = Field(description="Length per counted iteration")

@@ -89,7 +89,7 @@ TABLES: dict[str, pa.Schema] = {
     "osrt": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
     # Calls of cuDNN and cuBLAS on the CPU.
     "library": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
-    # Operators of the framework on the CPU (kineto only).
+    # Operators of the framework on the CPU that no other one called (kineto only).
     "operators": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
     # Operators whose FLOP follow from their shapes, the outermost of such (kineto only): `bytes` is what they read and write at
     # least, `type` that of their numbers, e.g. "bfloat16".
@@ -104,6 +104,9 @@ TABLES: dict[str, pa.Schema] = {
             ("name", _NAME),
         ]
     ),
+    # Operators and functions of Python (`kind`: operator or function) with all that they call in turn (kineto only); a function
+    # is named by its file and first line: "train.py(12): step".
+    "host_calls": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("kind", _NAME), ("name", _NAME)]),
     # Samples of a GPU's counters; the name ends in the unit, as the profiler gives it: "SM Active [Throughput %]".
     "metrics": pa.schema([("start_ns", pa.int64()), ("device", pa.int32()), ("name", _NAME), ("value", pa.int64())]),
     # Allocations and frees of memory by the program, as CUDA does them. `address` joins the two of one piece; `kind` is of the
@@ -132,7 +135,7 @@ TABLES: dict[str, pa.Schema] = {
 }
 
 # Tables that traces of earlier versions lack: `trace.json` does not name them then, and they are empty.
-ADDED = frozenset({"flop", "library", "metrics", "memory", "cpu_samples", "python_samples"})
+ADDED = frozenset({"flop", "library", "metrics", "memory", "cpu_samples", "host_calls", "python_samples"})
 
 # What may be unknown of an event. The end of a range may be, too.
 _NULLABLE = frozenset({"process", "thread", "end_thread", "device", "stream", "correlation", "graph", "bytes"})

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import Share
+from speedproof.trace.causes import UNEXPLAINED
 from speedproof.trace.events import Names, are_named, bounds_of, cover_events, join_names, make_names
-from speedproof.trace.idle_gaps import UNEXPLAINED
 from speedproof.trace.intervals import Array, Intervals, difference, first_come, overlap
 from speedproof.trace.kernel_groups import COMMUNICATION, group_of, is_communication
 from speedproof.trace.loop import Loop
@@ -59,7 +59,7 @@ def _account_for_main_thread(loop: Loop) -> pd.DataFrame:
 
 
 def _account_for_idle_gaps(idle_gaps: pd.DataFrame) -> pd.DataFrame:
-    lengths = idle_gaps.assign(name=idle_gaps["cause"], total_ns=idle_gaps["end_ns"] - idle_gaps["start_ns"])
+    lengths = idle_gaps.assign(name=idle_gaps["term"], total_ns=idle_gaps["end_ns"] - idle_gaps["start_ns"])
     return _sum_by_name(lengths, "idle", UNEXPLAINED)
 
 

@@ -1,69 +1,107 @@
 """Advice like Nsight Systems' expert rules, each with an upper bound of what it could save."""
 
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import Advice
-from speedproof.trace import idle_gaps as causes
-from speedproof.trace.roles import writes
+from speedproof.trace import causes
+from speedproof.trace.causes import Topic
 from speedproof.util.units import NS_PER_S
 
 # Advice that could save less than this share of an epoch is left out.
 _WORTH_SAYING = 0.01
 # Nsight Systems' `gpu_time_util` rule calls a GPU under-utilised if it is used less than half of the time.
 _LOW_UTILISATION = 0.5
-_OUTPUT = re.compile(r"p?writev?(64)?|f(write|puts|printf|flush|sync)|puts|printf|vfprintf|fdatasync")
 
 
 @dataclass(frozen=True)
 class _Rule:
     name: str
     text: str
-    applies: Callable[[pd.DataFrame], "pd.Series[bool]"]
+    causes: tuple[str, ...]
+    topics: tuple[Topic, ...] | None = None  # of the details to which it applies; None: to all
     hides: bool = False  # behind kernels: the saving is at most the time with kernels
 
-
-def _is(cause: str) -> Callable[[pd.DataFrame], "pd.Series[bool]"]:
-    return lambda idle_gaps: idle_gaps["cause"] == cause
-
-
-def _is_output(idle_gaps: pd.DataFrame) -> "pd.Series[bool]":
-    """Return which gaps are printing or logging, by the open range or the system call."""
-    host = idle_gaps["cause"].isin([causes.HOST, causes.SYSTEM])
-    detail = idle_gaps["detail"].array
-    output = [writes(str(name)) or _OUTPUT.fullmatch(str(name)) is not None for name in detail.categories]
-    return host & np.array([*output, False])[detail.codes]
-
-
-def _touches_pageable(idle_gaps: pd.DataFrame) -> "pd.Series[bool]":
-    return idle_gaps["pageable"] & idle_gaps["cause"].isin([causes.COPYING, causes.SYNCHRONISING])
-
-
-def _only_waits(idle_gaps: pd.DataFrame) -> "pd.Series[bool]":
-    return (idle_gaps["cause"] == causes.SYNCHRONISING) & ~idle_gaps["pageable"]
+    def applies(self, idle_gaps: pd.DataFrame) -> "pd.Series[bool]":
+        found = idle_gaps["cause"].isin(self.causes)
+        return found if self.topics is None else found & idle_gaps["topic"].isin(self.topics)
 
 
 _RULES = [
-    _Rule("data wait", "load data ahead, with worker processes or a thread, prefetching, or a cache", _is(causes.WAITING)),
-    _Rule("transforms", "move transforms off the main thread, onto the GPU, or into a cache", _is(causes.TRANSFORMS)),
-    _Rule("batches", "load in worker processes: the training loop's thread assembles the batches", _is(causes.COLLATING)),
-    _Rule("pageable copies", "pin host memory, so that copies do not block", _touches_pageable),
-    _Rule("synchronous calls", "read results less often, and do not wait for the GPU in every step", _only_waits),
-    _Rule("first use", "load kernels before the measured epochs, for example in a warm-up step", _is(causes.LOADING)),
-    _Rule("exposed copies", "copy on a separate stream while kernels run", _is(causes.COPYING), hides=True),
+    _Rule("data wait", "load data ahead, with worker processes or a thread, prefetching, or a cache", (causes.WAITING,)),
+    _Rule("transforms", "move transforms off the main thread, onto the GPU, or into a cache", (causes.TRANSFORMS,)),
+    _Rule("batches", "load in worker processes: the training loop's thread assembles the batches", (causes.COLLATING,)),
     _Rule(
-        "launch gaps", "launch fewer kernels: CUDA graphs, compilation, fused optimisers, larger batches", _is(causes.LAUNCHING)
+        "pageable copies",
+        "pin host memory, so that copies do not block",
+        (causes.COPYING, causes.SYNCHRONISING),
+        ("pageable memory",),
     ),
-    _Rule("output", "move printing and logging out of the step", _is_output),
     _Rule(
-        "shared interpreter", "load in processes, not in threads: threads share Python's lock with the loop", _is(causes.BESIDE)
+        "synchronous calls",
+        "read results less often, and do not wait for the GPU in every step",
+        (causes.SYNCHRONISING,),
+        ("",),
     ),
-    _Rule("host code", "the trace does not show the cause: add NVTX ranges, or sample the CPU", _is(causes.HOST)),
-    _Rule("unmarked code", "add NVTX ranges between the phases to see what runs there", _is(causes.NO_RANGE)),
+    _Rule(
+        "allocations",
+        "keep memory from step to step: allocate before the loop, or from a pool (a caching allocator, cudaMallocAsync)",
+        (causes.SYNCHRONISING,),
+        ("allocation",),
+    ),
+    _Rule(
+        "allocator retries",
+        "the GPU's memory is full, and freed to allocate anew: use less, or less fragmented memory (expandable_segments)",
+        (causes.SYNCHRONISING,),
+        ("allocator retry",),
+    ),
+    _Rule("first use", "load kernels before the measured epochs, for example in a warm-up step", (causes.LOADING,)),
+    _Rule("exposed copies", "copy on a separate stream while kernels run", (causes.COPYING,), hides=True),
+    _Rule(
+        "compilation",
+        "compile before the measured iterations; TORCH_LOGS=recompiles names what compiles again",
+        (causes.COMPILING,),
+    ),
+    _Rule(
+        "guards",
+        "compile larger parts, or several steps in one function, so that compiled code is looked up less often",
+        (causes.GUARDS,),
+    ),
+    _Rule(
+        "graph breaks",
+        "keep compiled functions in one graph: TORCH_LOGS=graph_breaks names the causes, fullgraph=True rejects them",
+        (causes.BREAK,),
+    ),
+    _Rule(
+        "garbage", "collect garbage between epochs (gc.disable, gc.freeze), and do not call gc.collect", (causes.COLLECTING,)
+    ),
+    _Rule("optimizer", "update all parameters at once: an optimizer with fused=True or foreach=True", (causes.PARAMETERS,)),
+    _Rule(
+        "launch gaps",
+        "launch fewer kernels: CUDA graphs, compilation, fused optimisers, larger batches",
+        (causes.LAUNCHING, causes.DISPATCH, causes.BETWEEN),
+    ),
+    _Rule("operators", "run these operators on the GPU, ahead of the step, or in worker processes", (causes.OPERATOR,)),
+    _Rule(
+        "output",
+        "move printing and logging out of the step",
+        (causes.HOST, causes.SYSTEM, causes.PYTHON),
+        ("output",),
+    ),
+    _Rule(
+        "Python code",
+        "move these functions out of the step or into other processes, or compile them",
+        (causes.PYTHON,),
+        ("",),
+    ),
+    _Rule(
+        "shared interpreter",
+        "load in processes, not in threads: threads share Python's lock with the loop",
+        (causes.BESIDE,),
+    ),
+    _Rule("host code", "the trace does not show the cause: add NVTX ranges, or sample the CPU", (causes.HOST,)),
+    _Rule("unmarked code", "add NVTX ranges between the phases to see what runs there", (causes.NO_RANGE,)),
 ]
 
 
@@ -80,6 +118,6 @@ def give_advice(idle_gaps: pd.DataFrame, epochs_ns: int, count: int, free_ns: in
     found = [(rule, min(ns, free_ns) if rule.hides else ns) for rule, ns in sums]
     nothing_runs = int(lengths[idle_gaps["cause"] != causes.COPYING].sum())
     if nothing_runs > (1 - _LOW_UTILISATION) * epochs_ns:
-        found.append((_Rule("low utilisation", "the GPU is idle more than half of the time", _is("")), nothing_runs))
+        found.append((_Rule("low utilisation", "the GPU is idle more than half of the time", ()), nothing_runs))
     worth = sorted((pair for pair in found if pair[1] >= _WORTH_SAYING * epochs_ns), key=lambda pair: -pair[1])
     return [Advice(rule=rule.name, text=rule.text, seconds_per_epoch=ns / count / NS_PER_S) for rule, ns in worth]

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import ClockSkew, CriticalPath, PathClass
+from speedproof.trace.cuda_calls import loop_calls, waiting_calls
 from speedproof.trace.events import Trace, are_named, bounds_of, cover_events, with_names
-from speedproof.trace.idle_gaps import loop_calls, waiting_calls
 from speedproof.trace.intervals import Array, Intervals, coverage, difference, intersection, union
 from speedproof.trace.kernel_groups import is_communication
 from speedproof.trace.loop import Loop

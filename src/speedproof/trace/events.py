@@ -78,6 +78,7 @@ class Trace:
     library: pd.DataFrame  # calls of cuDNN and cuBLAS: start_ns, end_ns, process, thread, name
     flop: pd.DataFrame  # operators of known FLOP: start_ns, end_ns, process, thread, flop, bytes, type
     overhead: pd.DataFrame  # start_ns, end_ns, process, thread
+    host_calls: pd.DataFrame  # operators and functions of Python, nested: start_ns, end_ns, process, thread, kind, name
     metrics: pd.DataFrame  # samples of GPUs' counters: start_ns, device, name, value
     memory: pd.DataFrame  # start_ns, process, device, address, bytes, kind, operation
     cpu_samples: pd.DataFrame  # start_ns, process, thread, name: of the function
@@ -117,6 +118,7 @@ def read_events(folder: Path) -> Trace:
         library=to_frame(read("library", [*place, "name"])),
         flop=to_frame(read("flop", [*place, "flop", "bytes", "type"])),
         overhead=to_frame(read("overhead", place)),
+        host_calls=to_frame(read("host_calls")),
         metrics=to_frame(read("metrics")),
         memory=to_frame(read("memory")),
         cpu_samples=to_frame(read("cpu_samples")),

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.int64]
 
+_MOST_LOOKS = 100  # for the parent of an interval that ends after its own parent, or with many others at one moment
+
 
 @dataclass(frozen=True)
 class Intervals:
@@ -52,6 +54,12 @@ def union(start: Array, end: Array) -> Intervals:
     last = np.ones(len(start), bool)
     last[:-1] = first[1:]
     return Intervals(start[first], reached[last])
+
+
+def join_close(start: Array, end: Array, most: int) -> Intervals:
+    """Return the union of any intervals and of the time between two of them, if the next begins in less than this."""
+    joined = union(start, end + most)
+    return Intervals(joined.start, joined.end - most)
 
 
 def overlap(start: Array, end: Array, others: Intervals) -> Overlaps:
@@ -122,21 +130,52 @@ def innermost(start: Array, end: Array) -> tuple[Intervals, Array]:
 
     Returns the disjoint pieces and, for each, the index of the interval that owns it.
     """
-    order = np.lexsort((-end, start))
+    filled = np.flatnonzero(start < end)
+    order = filled[np.lexsort((-end[filled], start[filled]))]
     start, end = start[order], end[order]
-    depth = np.arange(len(start)) - np.searchsorted(np.sort(end), start, side="right")
-    pieces: list[tuple[Array, Array, Array]] = []
-    deeper = union(start[:0], end[:0])
-    for level in np.unique(depth)[::-1]:
-        at_level = np.flatnonzero(depth == level)
-        spans, owners = first_come(start[at_level], end[at_level])
-        visible = difference(spans, deeper)
-        owner = at_level[owners][np.searchsorted(spans.end, visible.start, side="right")]
-        pieces.append((visible.start, visible.end, order[owner]))
-        deeper = union(np.append(deeper.start, spans.start), np.append(deeper.end, spans.end))
-    starts, ends, owners = (np.concatenate(column) for column in zip(*pieces, strict=True)) if pieces else (start, end, order)
-    ascending = np.argsort(starts, kind="stable")
-    return Intervals(starts[ascending], ends[ascending]), owners[ascending]
+    parent = find_parents(start, end)
+    bounds, ended = np.unique(np.append(end, start), return_index=True)
+    # At a bound the last to begin owns what follows or, if it has ended, whichever held the outermost that ends there.
+    owner = np.searchsorted(start, bounds, side="right") - 1
+    outer = np.append(parent, np.full(len(start), len(start)))[ended]
+    still_open = np.append(end, np.iinfo(np.int64).max)
+    owner = _find_open(np.where(still_open[owner] > bounds, owner, outer), parent, still_open, bounds)
+    begins = np.append(True, owner[1:] != owner[:-1]) if len(owner) else np.zeros(0, bool)
+    start_of, owner = bounds[begins], owner[begins]
+    kept = owner < len(order)
+    pieces, owner = Intervals(start_of[kept], np.append(start_of[1:], start_of[-1:])[kept]), owner[kept]
+    # Of intervals that cross one may be missed: what only such cover is given to the first to begin.
+    first, first_owner = first_come(start, end)
+    missed = difference(first, pieces)
+    rest = overlap(missed.start, missed.end, first)
+    begin = np.append(pieces.start, rest.start)
+    ascending = np.argsort(begin, kind="stable")
+    whole = Intervals(begin[ascending], np.append(pieces.end, rest.end)[ascending])
+    return whole, order[np.append(owner, first_owner[rest.right])[ascending]]
+
+
+def find_parents(start: Array, end: Array) -> Array:
+    """Return in which of nested intervals each one lies, directly; their number if in none.
+
+    They must not be empty, and be sorted by start, the longer first.
+    """
+    rows, count = np.arange(len(start)), len(start)
+    depth = rows - np.searchsorted(np.sort(end), start, side="right")
+    by_depth = np.lexsort((rows, depth))
+    key = depth[by_depth] * (count + 1) + by_depth
+    parent = np.append(by_depth, count)[np.searchsorted(key, (depth - 1) * (count + 1) + rows) - 1]
+    parent[depth == 0] = count
+    return _find_open(parent, parent.copy(), np.append(end, np.iinfo(np.int64).max), start)
+
+
+def _find_open(row: Array, parent: Array, end: Array, moment: Array) -> Array:
+    """Go from each interval to its parent until one is still open at a moment; whatever is not nested is soon given up."""
+    for _ in range(_MOST_LOOKS):
+        closed = np.flatnonzero(end[row] <= moment)
+        if not len(closed):
+            return row
+        row[closed] = parent[row[closed]]
+    return np.where(end[row] <= moment, len(end) - 1, row)
 
 
 def outermost(start: Array, end: Array) -> Array:

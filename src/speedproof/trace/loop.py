@@ -19,7 +19,17 @@ from speedproof.trace.host_ahead import follow_gpu
 from speedproof.trace.intervals import Array, Intervals, coverage, holder, outermost, total
 from speedproof.trace.iterations import Choice, Iterations, find_iterations, match_names, without_numbers
 from speedproof.trace.own_numbers import find_own_numbers
-from speedproof.trace.roles import EPOCH, PHASES, TRAINING_PHASES, handles_samples, is_library, updates, validates
+from speedproof.trace.roles import (
+    EPOCH,
+    PHASES,
+    TRAINING_PHASES,
+    goes_backward,
+    handles_samples,
+    is_library,
+    updates,
+    validates,
+    waits_for_loader,
+)
 from speedproof.util.errors import RecordError
 from speedproof.util.numbers import format_value
 
@@ -221,9 +231,8 @@ def _find_transforms(trace: Trace, iterations: Iterations, phases: pd.DataFrame)
     """
     ranges = trace.ranges
     family = {name for name in ranges["name"].cat.categories if without_numbers(name) == iterations.found.name}
-    others = with_names(
-        ranges[~ranges.index.isin(phases.index)], lambda name: name not in PHASES and name != EPOCH and name not in family
-    )
+    no_transforms = {*PHASES, EPOCH, *family, *filter(waits_for_loader, map(str, ranges["name"].cat.categories))}
+    others = with_names(ranges[~ranges.index.isin(phases.index)], lambda name: name not in no_transforms)
     if _is_ours(ranges[ranges["process"] == iterations.process]):
         transforms = with_names(others, _TRANSFORM.fullmatch)
         return rename(transforms, lambda transform: _NUMBER.sub("", transform))
@@ -233,7 +242,9 @@ def _find_transforms(trace: Trace, iterations: Iterations, phases: pd.DataFrame)
     loads = cover_events(loading)
     prepares = on_thread & (holder(loads, others["start_ns"].to_numpy()) >= 0)
     uses_gpu = others["process"].isin(trace.activity["process"].unique())
-    loader = (in_loop & ~others["thread"].isin(phases["thread"].unique()) & ~on_thread) | (~in_loop & ~uses_gpu)
+    # A thread that goes back through the graph belongs to the loop; what it marks is communication, most often.
+    own_threads = [*phases["thread"].unique(), *with_names(trace.host_calls, goes_backward)["thread"].unique()]
+    loader = (in_loop & ~others["thread"].isin(own_threads) & ~on_thread) | (~in_loop & ~uses_gpu)
     return rename(others[prepares | loader], without_numbers)
 
 

@@ -39,6 +39,16 @@ def loads_data(name: str) -> bool:
     return name in DATA_PHASES or (name not in PHASES and _LOADS_DATA.search(name) is not None)
 
 
+def waits_for_loader(name: str) -> bool:
+    """Return whether a range waits for the worker processes of PyTorch's loader."""
+    return "_MultiProcessingDataLoaderIter" in name
+
+
+def makes_batches(name: str) -> bool:
+    """Return whether a range is PyTorch's loader without workers, which makes each batch on the thread that asks for it."""
+    return "_SingleProcessDataLoaderIter" in name
+
+
 def handles_samples(name: str) -> bool:
     """Return whether what a range holds are steps on the way from a file to a batch, or back."""
     return loads_data(name) or _HANDLES.search(name) is not None
@@ -46,6 +56,11 @@ def handles_samples(name: str) -> bool:
 
 def validates(name: str) -> bool:
     return name in VALIDATION_PHASES or (name not in PHASES and _VALIDATES.search(name) is not None)
+
+
+def goes_backward(name: str) -> bool:
+    """Return whether an operator is a step of PyTorch's backward pass."""
+    return name.startswith(("autograd::engine::evaluate_function", "torch::autograd::AccumulateGrad"))
 
 
 def updates(name: str) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from speedproof.results.summary import Summary
-from speedproof.trace.idle_gaps import HOST, NO_RANGE
+from speedproof.trace.causes import HOST, NO_RANGE
 
 _SHARED = 0.5  # of the kinds of time that one variant spends: with less in common, programs are others
 _MOSTLY = 0.5

@@ -29,12 +29,13 @@ from speedproof.results.trace_results import KERNELS_FILE, summarize_kernels
 from speedproof.trace.account import account_for
 from speedproof.trace.advice import give_advice
 from speedproof.trace.attribution import attribute_activity, explain_unattributed
+from speedproof.trace.causes import HOST, NO_RANGE, UNEXPLAINED
 from speedproof.trace.completeness import find_gpu_untraced
 from speedproof.trace.copy_rates import summarize_copies
 from speedproof.trace.counters import count_functions, summarize_memory, summarize_metrics
 from speedproof.trace.critical_path import find_critical_paths, measure_skew
 from speedproof.trace.events import Trace, are_named, bounds_of, cover_events, read_events, with_names
-from speedproof.trace.idle_gaps import HOST, NO_RANGE, UNEXPLAINED, find_idle_gaps
+from speedproof.trace.idle_gaps import find_idle_gaps
 from speedproof.trace.intervals import Array, Intervals, coverage, difference, holder, intersection, total
 from speedproof.trace.iterations import Choice
 from speedproof.trace.kernel_groups import is_communication, measure_communication, sum_kernels

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from speedproof.results.summary import IterationUnit
 from speedproof.results.trace_tables import only_operators, read_table
 from speedproof.trace.attribution import attribute_activity
+from speedproof.trace.causes import OVERHEAD
 from speedproof.trace.events import Names, Trace, make_names, read_events, rename, to_frame
-from speedproof.trace.idle_gaps import OVERHEAD, find_idle_gaps
+from speedproof.trace.idle_gaps import find_idle_gaps
 from speedproof.trace.intervals import Array
 from speedproof.trace.iterations import Choice, without_numbers
 from speedproof.trace.kernel_groups import group_of

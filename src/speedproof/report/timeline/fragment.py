@@ -13,7 +13,7 @@ from speedproof.report.prose import make_environment
 from speedproof.report.timeline.collect import COPY, ITERATION, WAIT, Timeline, read_timeline
 from speedproof.report.timeline.pftrace import encode_timeline
 from speedproof.results.summary import name_several
-from speedproof.trace.idle_gaps import CAUSES
+from speedproof.trace.causes import CAUSES
 from speedproof.trace.iterations import Choice
 from speedproof.trace.loop import CHOOSES_NOTHING
 from speedproof.trace.roles import TRAINING_PHASES, VALIDATION_PHASES
