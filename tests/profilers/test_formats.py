@@ -72,7 +72,7 @@ def toy(tmp_path):
 def test_a_new_format_is_its_entry(toy, tmp_path, speedproof_here):
     trace = speedproof.open_trace(toy)
     assert (trace.unit, len(trace.iterations()), trace.phases()["wall_s"].tolist()) == ("step", 4, [240e-6])
-    assert describe_inputs().endswith("XLA's .xplane.pb, or a toy's list (.toy.json)")
+    assert describe_inputs().endswith("torch.profiler's .json(.gz), or a toy's list (.toy.json)")
     ended = speedproof_here("analyze", toy, "--out", tmp_path / "analysis", "--quiet")
     assert ended.returncode == 0, ended.stderr
     assert json.loads((tmp_path / "analysis/summary.json").read_text())["profiler"] == "toy"
