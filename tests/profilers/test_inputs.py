@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from speedproof.profilers.convert import convert_input, is_input, list_inputs
+from speedproof.profilers.convert import convert_input, is_input, list_inputs, trace_folder
 from speedproof.results.trace_tables import TABLES, read_table
 from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import ProfilingError, RecordError, SpeedproofError
@@ -276,3 +276,10 @@ def test_a_folder_whose_table_says_that_it_holds_far_more_than_its_bytes_is_refu
     pq.write_table(rows, folder / "CUPTI_ACTIVITY_KIND_KERNEL.parquet", row_group_size=10_000_000)
     with pytest.raises(RecordError, match=r"KERNEL\.parquet: says that its \d+ bytes hold 10000000 rows"):
         convert_input(folder, tmp_path / "trace")
+
+
+def test_a_folder_of_profiles_is_refused_with_one_of_them(tmp_path):
+    (tmp_path / "worker0.pt.trace.json").write_text('{"traceEvents": []}')
+    message = r": a folder, not a trace; give a file in it, such as worker0\.pt\.trace\.json$"
+    with pytest.raises(RecordError, match=message), trace_folder(tmp_path):
+        pass

@@ -75,11 +75,13 @@ def test_residual_holds_what_no_rule_claims(folders, tmp_path):
     unclaimed = TraceBuilder()
     unclaimed.range("epoch", 0, 4000)
     unclaimed.range("forward", 0, 10)
-    unclaimed.kernel(0, 3000)
+    unclaimed.call("cudaLaunchKernel", 2, 4, 1)
+    unclaimed.kernel(10, 2010, 1)
+    unclaimed.kernel(2010, 3010)
     difference = compare_traces(folders[1], unclaimed.write(tmp_path / "unclaimed"))
-    # A kernel without a launching call: 3000 us that the other variant has none of.
-    assert us(difference.residual_s) == 3000
-    assert us(sum(term.seconds_per_epoch for term in difference.terms)) == -3000
+    # A kernel without a launching call: 1000 us that the other variant has none of.
+    assert us(difference.residual_s) == 1000
+    assert us(sum(term.seconds_per_epoch for term in difference.terms)) == -1000
 
 
 def test_samples_make_epochs_of_other_sizes_comparable(folders):

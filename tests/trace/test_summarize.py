@@ -225,6 +225,22 @@ def test_cpu_only_trace_has_wall_times_and_no_idle_gaps(tmp_path):
     }
 
 
+def test_kernels_of_no_phase_count_by_group_if_they_are_most(tmp_path):
+    """The range of the optimizer is the only one, as in a file of torch.profiler without marks of its own."""
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 100)
+    trace.range("update", 70, 90)
+    for number, (name, start, end) in enumerate(
+        (("ampere_sgemm_128x64_nn", 10, 60), ("vectorized_elementwise_kernel", 80, 90))
+    ):
+        trace.call("cudaLaunchKernel", start - 5, start - 4, number + 1)
+        trace.kernel(start, end, number + 1, name=name)
+    account = account_of(analyze_trace(trace.write(tmp_path)))
+    assert account["training", "gpu", "kernels: matrix product"] == 50
+    assert account["training", "gpu", "update"] == 10
+    assert ("training", "residual", "in no phase") not in account
+
+
 def test_cache_fill_is_no_part_of_the_epochs(tmp_path):
     trace = TraceBuilder()
     trace.range("Spacing", 0, 70, thread=LOADER)

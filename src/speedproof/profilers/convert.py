@@ -9,7 +9,7 @@ from speedproof.profilers.formats import FORMATS, find_format, find_named, requi
 from speedproof.profilers.trace_format import Conversion, TraceFormat
 from speedproof.results.evidence_archive import is_folder
 from speedproof.results.experiment import check_vouched
-from speedproof.results.trace_tables import TraceInfo
+from speedproof.results.trace_tables import TRACE_FILE, TraceInfo
 from speedproof.util.errors import RecordError
 from speedproof.util.temporary_folder import removable_folder
 
@@ -47,6 +47,8 @@ def trace_folder(path: Path, exports: Path | None = None) -> Iterator[Path]:
     What nsys exports of a report is kept in `exports`. A finished experiment's run must match the experiment's checksums.
     """
     if is_folder(path) and not is_input(path):
+        if path.is_dir() and not (path / TRACE_FILE).is_file() and (inputs := list_inputs(path)):
+            raise RecordError(path, f": a folder, not a trace; give a file in it, such as {inputs[0].name}")
         check_vouched(path)
         yield path
         return

@@ -28,18 +28,23 @@ def account_for(loop: Loop, activity: pd.DataFrame, idle_gaps: pd.DataFrame) -> 
 def _account_for_kernels(loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
     """Return the time in which kernels run, under the phases that caused them.
 
-    Communication counts where nothing else runs, as a term of its own: what is hidden costs no time. In a loop without
-    phases the terms are groups of kernels.
+    Communication counts where nothing else runs, as a term of its own: what is hidden costs no time. If most kernels belong to
+    no phase, these are counted by their groups.
     """
     kernel, communicates = activity["kernel"].to_numpy(), are_named(activity, is_communication)
     computes = np.flatnonzero(kernel & ~communicates)
     start, end = bounds_of(activity)
     pieces, owner = first_come(start[computes], end[computes])
     exposed = difference(cover_events(activity, kernel & communicates), pieces)
-    if loop.phases.empty:
-        computing = _sum_by_group(loop, pieces, activity["name"].array[computes[owner]])
+    phase = activity["phase"].to_numpy()[computes[owner]]
+    outside = phase < 0
+    if 2 * pieces.length[outside].sum() > pieces.length.sum():
+        names = activity["name"].array[computes[owner[outside]]]
+        by_group = _sum_by_group(loop, Intervals(pieces.start[outside], pieces.end[outside]), names)
+        pieces, phase = Intervals(pieces.start[~outside], pieces.end[~outside]), phase[~outside]
+        computing = pd.concat([by_group, _sum_by_phase(loop, pieces, phase, "gpu")])
     else:
-        computing = _sum_by_phase(loop, pieces, activity["phase"].to_numpy()[computes[owner]], "gpu")
+        computing = _sum_by_phase(loop, pieces, phase, "gpu")
     return pd.concat([computing, _sum_by_phase(loop, exposed, np.full(len(exposed), _COMMUNICATION), "gpu")])
 
 
