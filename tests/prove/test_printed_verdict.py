@@ -61,7 +61,7 @@ def ended(name, number, kept):
     return EndedRun(
         f"{number}-{name}",
         planned,
-        SimpleNamespace(process_s=1.0, started=f"{number}{name}", ended=f"{number}{name}"),
+        SimpleNamespace(process_s=1.0, started=f"{number}{name}", ended=f"{number}{name}", best_quality=None),
         compared,
         kept,
     )

@@ -87,7 +87,7 @@ def test_the_rows_of_lightnings_table_are_epochs_and_not_steps(place):
     assert json.loads((place / "out/warm-up.json").read_text())["epochs"] == {"a": 4, "b": 4}
     (run,) = (place / "out").glob("results/experiments/*/runs/01-*")
     shortest_s = 0.3 if run.name.endswith("a-timed") else 0.15
-    assert all(shortest_s < seconds < 2 * shortest_s + 0.2 for seconds in read_epochs(run)["train_s"])
+    assert all(seconds > shortest_s for seconds in read_epochs(run)["train_s"])
 
 
 def test_an_endless_program_of_lightning_ends_after_whole_epochs(place):

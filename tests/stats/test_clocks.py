@@ -8,6 +8,7 @@ import pytest
 
 from speedproof.report.objection_phrases import describe_objection
 from speedproof.results.claim import read_claim
+from speedproof.results.comparison import COMPARISON_FILE, read_comparison
 from speedproof.results.evidence_archive import find_files
 from speedproof.results.files import read_record
 from speedproof.results.folder import read_results
@@ -412,7 +413,7 @@ def list_records():
 
 
 def test_no_record_is_accused():
-    """Their runs were not observed so far: all are skipped, and their number is known."""
+    """Most records' runs were not observed: these are skipped, and their number is known."""
     observed = []
     for record in list_records():
         runs = [read_record(path, Run) for path in find_files(record, "*/*/runs/*/run.json")]
@@ -420,14 +421,8 @@ def test_no_record_is_accused():
         observed += [record] if any(run.observed for run in runs) else []
     print(f"{len(observed)} records are checked, {len(list_records()) - len(observed)} skipped")
     for record in observed:
-        results = read_results(record)
-        for one, other in results.compared_pairs:
-            pairs = pair_runs(results.select(one, "timed"), results.select(other, "timed"))
-            examined = Examined(
-                reference=one, candidate=other, metric="training_epoch_s", pairs=pairs, centre=1.0, interval=None,
-                outcome="inconclusive", equivalence_margin=results.equivalence_margin,
-            )  # fmt: skip
-            assert find_objections(examined) == [], record
+        ratios = read_comparison(record / COMPARISON_FILE).ratios
+        assert [ratio for ratio in ratios if any(objection.blocks for objection in ratio.objections)] == [], record
 
 
 def estimate_clocks(run):

@@ -116,7 +116,7 @@ def _object(variant: str, uses: Sequence[_Use]) -> Objection:
 
 
 def _compare(examined: "Examined", reference: CountedFlop, candidate: CountedFlop) -> list[Objection]:
-    """State that the faster variant computes less or more; that is no fault: fewer FLOP are a way to be faster."""
+    """State that the faster variant computes less or more; fewer FLOP are a way to be faster, not a fault."""
     own, other = (candidate, reference) if examined.gains else (reference, candidate)
     if own.of != other.of or not own.total or not other.total:
         return []

@@ -52,7 +52,7 @@ _RULES = [
     ),
     _Rule(
         "allocator retries",
-        "the GPU's memory is full, and freed to allocate anew: use less, or less fragmented memory (expandable_segments)",
+        "the GPU's memory is full, and freed to allocate again: use less, or less fragmented memory (expandable_segments)",
         (causes.SYNCHRONISING,),
         ("allocator retry",),
     ),
