@@ -254,7 +254,7 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
         files = _note_files(seen, linked, before, read)
         cached = keep_caches(variant, place)
         beside = describe_beside(list_beside(place, variant))
-        _check_end(setting, variant, seen, log_file)
+        _check_end(setting, variant, seen, place, log_file)
         try:
             marked, seen, marks = _read_first(seen, request)
             if judge is not None:
@@ -281,7 +281,7 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
     return _Tried(seen, marked, copy_s, marks, judge_arrivals(marks), notes, observed, files, quality)
 
 
-def _check_end(setting: _Setting, variant: Variant, seen: Watched, log_file: Path) -> None:
+def _check_end(setting: _Setting, variant: Variant, seen: Watched, place: Path, log_file: Path) -> None:
     """Raise :class:`TrainingError` if a program failed, with its last words and the hidden variables that it mentions."""
     end = seen.end
     if end.outcome == "stopped":  # with us, and nothing is wrong with it
@@ -296,7 +296,7 @@ def _check_end(setting: _Setting, variant: Variant, seen: Watched, log_file: Pat
     last = last_words(log_file)
     asks = "; it waits for typed input, and there is none: pass the input as arguments or in a file"
     why = f"{end.reason}{f' ({last})' if last else ''}{asks if last.startswith('EOFError') else ''}"
-    missing = explain_missing(setting.workload, variant, log_file)
+    missing = explain_missing(setting.workload, variant, place, log_file)
     why += f"; full output: {log_file}{name_hidden(log_file, setting.request)}{missing}"
     raise TrainingError(f"{variant.title}: {why}")
 
