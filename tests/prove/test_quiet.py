@@ -177,6 +177,18 @@ def test_the_seconds_of_a_wait_count_from_its_beginning():
     assert stream.getvalue().splitlines()[-1] == "speedproof: waiting for process 7, 6 s"
 
 
+def test_a_second_wait_for_the_same_process_is_named_again():
+    now, stream = [0.0], io.StringIO()
+    status = Status(stream=stream, clock=lambda: now[0])
+    tell = wait_aloud(status)
+    tell("waiting for process 7")  # before the warm-up
+    status.go_on_with("checking the machine")
+    tell("waiting for process 7")  # before the rounds
+    now[0] = 2.0
+    status.look()
+    assert stream.getvalue() == "speedproof: waiting for process 7, 2 s\n"
+
+
 def test_waiting_is_asked_for_by_command_line_or_file_and_not_where_jobs_run_elsewhere():
     request = check_request({"commands": ["a", "b"], "wait": True, "wait_for_quiet_min": 10}, "here")
     assert write_call(request) == "speedproof prove a b --wait --wait-for-quiet 10.0"
