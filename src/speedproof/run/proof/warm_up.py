@@ -44,7 +44,7 @@ from speedproof.run.proof.plausible_times import check_observed_growth, check_to
 from speedproof.run.proof.profiled_warm_up import try_profiler
 from speedproof.run.proof.recognition import choose_reading, needs_recognizing, read_recognized
 from speedproof.run.proof.request import ProofRequest
-from speedproof.run.proof.stop_after import StopAfter, describe_warm_up
+from speedproof.run.proof.stop_after import StopAfter, WarmUpLimit
 from speedproof.run.proof.variant_labels import call_variants
 from speedproof.run.quality_command import Judge, find_judge, measure_quality
 from speedproof.run.read_marks import read_marks
@@ -214,12 +214,14 @@ def _take(tried: _Tried, marks: Marks, epochs: int | None) -> _Tried:
 
 def _try_all(setting: _Setting, manifest: Manifest, begin: Begin) -> dict[str, _Tried]:
     """Run each variant once, and check after each that nothing fixed was changed; the caches that it left are from then on."""
-    names, variants = setting.config.measurement.variants, setting.config.completed_variants
+    names, variants, request = setting.config.measurement.variants, setting.config.completed_variants, setting.request
+    limit = WarmUpLimit(
+        None if setting.stop else request.budget, len(names) + request.control, request.named_reading() is not None
+    )
     tried: dict[str, _Tried] = {}
     # The first variant last: what it leaves for others, they do not find in their warm-ups.
     for name in reversed(names):
-        budget_min = None if setting.stop else setting.request.budget
-        begin(partial(describe_warm_up, setting.called[name], len(names) + setting.request.control, budget_min))
+        begin(partial(limit.describe, setting.called[name], [one.observed.process_s for one in tried.values()]))
         tried[name] = _try_variant(setting, name, [one.files for one in tried.values()])
         if (kept := variants[name].kept_caches) is not None:
             manifest.add(Path(kept))
@@ -270,11 +272,7 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
             f"{variant.title}: reports no quality, but --margin needs one; report it with speedproof.marks, print it "
             "(--quality), or measure it (--quality-command)"
         )
-    notes = [
-        *([describe_left(seen.life.left)] if seen.life.left else []),
-        *describe_cut(seen.cut),
-        *beside,
-    ]
+    notes = [*([describe_left(seen.life.left)] if seen.life.left else []), *describe_cut(seen.cut), *beside]
     observed = _observe(files.changed, seen, marks, cached).model_copy(
         update={"began_unix_ns": begun_ns, "steps": count_steps(log_file)}
     )
