@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from speedproof.config.model import Measurement
+from speedproof.results.comparison import StoppedExperiment
 from speedproof.results.experiment import PlannedRun
 from speedproof.run.proof.left_files import Snapshot
 from speedproof.run.proof.live_status import Status
@@ -53,6 +54,22 @@ def test_the_whole_process_is_named_if_its_outcome_is_another(compared, tmp_path
 def test_it_is_not_if_the_outcome_is_the_same_or_the_sentence_has_it(compared, tmp_path):
     for whole in ({}, {"centre": 0.5, "low": 0.4, "high": 0.6, "outcome": "slower"}):
         assert judged(compared, tmp_path, whole).candidates[0].whole_process is None
+
+
+@pytest.mark.parametrize("claim", [None, ">= 1.1"])
+def test_a_spent_budget_is_named_as_the_reason(compared, tmp_path, claim):
+    request, comparison = compared
+    ratios = [
+        one.model_copy(update={"centre": 1.1, "low": 0.9, "high": 1.344, "outcome": "inconclusive"})
+        for one in comparison.ratios
+    ]
+    stopped = StoppedExperiment(
+        experiment="experiment-1", rounds=4, most=24, reason="budget", budget_min=3.0, origin=comparison.ratios[0].origin
+    )
+    comparison = comparison.model_copy(update={"ratios": ratios, "stopped": [stopped]})
+    request = request.model_copy(update={"rounds": None, "budget_min": 3.0, "claim": claim})
+    more = judge(comparison, request, TRAINING_EPOCH, "lines", "report.html", tmp_path / "out").candidates[0].more
+    assert more == "the budget of 3 min was spent after 4 rounds; with this much variation, 24 pairs may not decide"
 
 
 def ended(name, number, kept):

@@ -27,7 +27,7 @@ def _plan(request: ProofRequest, findings: Sequence[RatioFinding]) -> ProofReque
     if fixed:
         rounds = [count for count in fixed if count]
         return request.model_copy(update={"rounds": max(rounds), "budget_min": None}) if len(rounds) == len(fixed) else None
-    needed = [one.needed.pairs for one in findings if one.needed and one.claim is None]
+    needed = [one.needed.pairs for one in findings if one.needed]
     if not needed or len(needed) < len(findings):
         return None
     if request.fixed_rounds is not None:
