@@ -78,7 +78,7 @@ def ended(name, number, kept):
     return EndedRun(
         f"{number}-{name}",
         planned,
-        SimpleNamespace(process_s=1.0, started=f"{number}{name}", ended=f"{number}{name}"),
+        SimpleNamespace(process_s=1.0, best_quality=None, started=f"{number}{name}", ended=f"{number}{name}"),
         compared,
         kept,
     )
