@@ -148,7 +148,7 @@ def test_an_open_claim_ends_with_what_would_decide_it(folder):
 def test_the_next_command_has_room_for_what_would_decide(asked, needed, stopped, expected):
     request = check_request({"commands": ["true", "false", "sh -c :"], **asked}, "here")
     futile = None if stopped is None else SimpleNamespace(reason="futile", needed=stopped or None)
-    found = SimpleNamespace(outcome="inconclusive", needed=needed, pairs=4, stopped=futile, claim=None)
+    found = SimpleNamespace(outcome="inconclusive", needed=needed, pairs=4, stopped=futile, is_beyond_budget=False)
     call = write_next_call(request, [found], Path("results/proof"))
     assert call == (expected if expected is None else write_call(request.model_copy(update=expected)))
 

@@ -173,7 +173,7 @@ def describe_more(found: RatioFinding, fixed_rounds: bool) -> str | None:
     if found.state == State.CONTESTED:
         return None
     if found.stopped and found.stopped.reason == "futile" and found.outcome in ("inconclusive", "quality not established"):
-        return describe_futile(found.stopped)
+        return _describe_futile(found, found.stopped)
     if found.outcome != "inconclusive" or (found.is_undecided and not found.needed):
         return None
     if found.needed:
@@ -279,14 +279,18 @@ def describe_needed(needed: Needed, scope: Scope | None, question: str = "") -> 
     return f"about {format_count(needed.pairs, what)} in total would decide{question}, {_describe_minutes(needed.minutes)} more"
 
 
-def describe_futile(stopped: StoppedExperiment) -> str:
-    """Return why the rounds ended early without a decision, and how many rounds would decide."""
+def _describe_futile(found: RatioFinding, stopped: StoppedExperiment) -> str:
+    """Return why the rounds ended early without a decision, and what would decide."""
     most = (
         f"{stopped.reachable} rounds" if stopped.reachable == stopped.most else f"the {stopped.reachable} rounds of the budget"
     )
-    enough = (
-        f"{stopped.needed} fixed rounds would (--rounds {stopped.needed})" if stopped.needed else f"not even {MOST_NAMED} would"
-    )
+    lasting = "" if found.fixed_min is None else f" in {_describe_minutes(found.fixed_min)}"
+    if stopped.needed is None:
+        enough = f"not even {MOST_NAMED} would"
+    elif found.is_beyond_budget:
+        enough = f"{stopped.needed} fixed rounds would{lasting}, but longer runs (more epochs or data) need fewer"
+    else:
+        enough = f"{stopped.needed} fixed rounds would{lasting} (--rounds {stopped.needed})"
     return f"stopped after {stopped.rounds} rounds: with this much variation, {most} are unlikely to decide; {enough}"
 
 

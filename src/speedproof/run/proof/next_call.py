@@ -23,6 +23,8 @@ def write_next_call(request: ProofRequest, findings: Sequence[RatioFinding], out
 
 
 def _plan(request: ProofRequest, findings: Sequence[RatioFinding]) -> ProofRequest | None:
+    if any(one.is_beyond_budget for one in findings):
+        return None
     fixed = [one.stopped.needed for one in findings if one.stopped and one.stopped.reason == "futile"]
     if fixed:
         rounds = [count for count in fixed if count]
