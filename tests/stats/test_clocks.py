@@ -182,6 +182,11 @@ def test_epochs_that_our_clock_did_not_see_are_a_condition():
     assert [(one.variant, one.names, one.blocks), (other.variant, other.names)] == [("a", ["together"], False), ("b", ["file"])]
 
 
+def test_that_a_run_has_too_few_epochs_to_check_does_not_say_that_none_was_timed():
+    (found,) = examine(said(0.2, 1.0, arrivals="none"), said(0.1, 1.0, arrivals="none"))
+    assert describe_objection(found, {"a": "A", "b": "B"}) == "the epochs of both are too few for our clock to check"
+
+
 def test_a_long_start_up_of_the_other_does_not_hide_what_is_not_seen():
     # Both take 6 × 0.2 s; A starts for 2 s. B claims 0.05 s, saves 6 × 0.15 s = 0.9 s by that, and 0.9 s of it lie outside.
     slow, quick = said(0.2, 1.0, start_up_s=2.0), {"reported_s": 0.05, "observed_s": 0.2, "start_up_s": 0.0, "after_s": 0.0}
