@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from speedproof.report.objection_phrases import describe_objection
+from speedproof.report.objection_phrases import describe_objection, describe_remedy
 from speedproof.results.claim import read_claim
 from speedproof.results.evidence_archive import find_files
 from speedproof.results.files import read_record
@@ -146,6 +146,7 @@ def test_what_is_too_noisy_to_check_supports_nothing():
     found = object_to_faster(pairs)
     assert [(one.kind, one.variant, one.blocks) for one in found] == [("unsupported", "b", True)]
     assert "too noisy to check" in describe_objection(found[0], {"b": "B"})
+    assert describe_remedy(found) == "Longer runs, with more epochs, are easier to check."
 
 
 def test_noise_does_not_flatter_a_slower_variant():

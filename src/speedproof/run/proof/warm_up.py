@@ -367,13 +367,14 @@ def _run_without_left(setting: _Setting, reading: Reading, tried: Mapping[str, _
             while_ran = f"which appeared while {'it' if hidden.own else 'the other' if len(warmed) == 2 else 'others'} ran"
             why, run = _explain_no_hiding(setting.request), None
             if not why:
-                begin(f"warm-up: running {setting.called[name]} again, without {list_briefly(list(hidden.paths))}, {while_ran}")
+                paths = list_briefly(list(hidden.paths))
+                begin(f"warm-up: running {setting.called[name]} again, to check whether it depends on {paths}, {while_ran}")
                 run = _time_without(setting, reading, name, hidden, tried[name].observed)
             if not (names := [name for name in hidden.paths if not is_others(name)]):
                 continue
             without = f"without {list_briefly(names)}, {while_ran}"
-            failed = f"not run {without}: {why}" if why else f"fails {without}"
-            one.notes.append(f"{format_value(run.process_s, 's')} in another run, {without}" if run else failed)
+            note = f"not run {without}: {why}" if why else f"fails {without}"
+            one.notes.append(f"{format_value(run.process_s, 's')} in a check {without}" if run else note)
             if run:
                 one.runs.append(run.model_copy(update={"names": names[:MOST_CHANGED]}))
             elif hidden.own:
