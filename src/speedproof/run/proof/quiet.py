@@ -45,7 +45,8 @@ def wait_aloud(status: Status) -> Waiting:
 
     def tell(text: str) -> None:
         if status.activity != text:  # the seconds count from its first time
-            status.go_on_with(text)
+            status.say(text)
+            status.go_on_with(text, log_every_s=_LOG_EVERY_S)
 
     return tell
 
