@@ -39,7 +39,7 @@ def test_a_reference_that_another_commands_file_slows_is_inconclusive(home, need
     status, (objection,), plan = prove("sh reads.sh 0.1 0.7", "sh leaves.sh 0.1 slow")
     assert (status, objection["kind"], objection["blocks"], objection["names"][0]) == (2, "slowed", True, "~/.config/slow")
     assert objection["values"]["timed_process_s"] > 0.4 > objection["values"]["without_process_s"]
-    assert "s in another run, without ~/.config/slow, which appeared while the other ran" in plan
+    assert "s in a check without ~/.config/slow, which appeared while the other ran" in plan
     assert (home / ".config/slow").exists()
 
 

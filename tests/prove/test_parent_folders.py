@@ -40,6 +40,11 @@ def test_a_program_that_fails_without_them_is_told_what_helps(folder, path):
     assert f"it does not see {ADVICE}" in said(prove())
 
 
+def test_a_program_that_makes_the_path_of_its_own_is_told_what_helps(folder):
+    (folder / "train.sh").write_text('cat "$(dirname "$PWD")/data/numbers.txt"\n')
+    assert f"it does not see {ADVICE}" in said(prove())
+
+
 def test_what_helps_does(folder):
     (folder / "train.sh").write_text(FAILS)
     assert "B (sh train.sh 2): exit status 1 (cat: ../data/numbers.txt" in said(prove())

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from speedproof.config.model import Measurement
+from speedproof.results.comparison import StoppedExperiment
 from speedproof.results.experiment import PlannedRun
 from speedproof.run.proof.left_files import Snapshot
 from speedproof.run.proof.live_status import Status
@@ -55,13 +56,47 @@ def test_it_is_not_if_the_outcome_is_the_same_or_the_sentence_has_it(compared, t
         assert judged(compared, tmp_path, whole).candidates[0].whole_process is None
 
 
+def stopped_open(compared, place, claim=None, **stopped):
+    """Return the verdict if rounds of 3 s ended after four without a decision, for the reason in `stopped`."""
+    request, comparison = compared
+    found = {"centre": 1.1, "low": 0.9, "high": 1.344, "outcome": "inconclusive"}
+    origin = comparison.ratios[0].origin
+    update = {
+        "ratios": [one.model_copy(update=found) for one in comparison.ratios],
+        "measured": [one.model_copy(update={"values": [1.5] * 4}) for one in comparison.measured],
+        "stopped": [StoppedExperiment(experiment="experiment-1", rounds=4, most=24, budget_min=3.0, origin=origin, **stopped)],
+    }
+    request = request.model_copy(update={"rounds": None, "budget_min": 3.0, "claim": claim})
+    return judge(comparison.model_copy(update=update), request, TRAINING_EPOCH, "lines", "report.html", place / "out")
+
+
+@pytest.mark.parametrize("claim", [None, ">= 1.1"])
+def test_a_spent_budget_is_named_as_the_reason(compared, tmp_path, claim):
+    verdict = stopped_open(compared, tmp_path, claim, reason="budget")
+    more = "the budget of 3 min was spent after 4 rounds; with this much variation, 24 pairs may not decide"
+    assert verdict.candidates[0].more == more
+
+
+def test_the_time_of_the_rounds_that_would_decide_is_stated(compared, tmp_path):
+    verdict = stopped_open(compared, tmp_path, reason="futile", reachable=24, needed=100)  # of 3 s: 5 min
+    assert verdict.candidates[0].more.endswith("; 100 fixed rounds would in about 5 minutes (--rounds 100)")
+    assert "--rounds 100" in verdict.next_command
+
+
+def test_rounds_that_take_several_budgets_are_not_proposed(compared, tmp_path):
+    verdict = stopped_open(compared, tmp_path, reason="futile", reachable=24, needed=440)  # of 3 s: 22 min, the budget is 3 min
+    said = "; 440 fixed rounds would in about 22 minutes, but longer runs (more epochs or data) need fewer"
+    assert verdict.candidates[0].more.endswith(said)
+    assert verdict.next_command is None
+
+
 def ended(name, number, kept):
     planned = PlannedRun(variant=name, mode="timed", round=number, seed=number)
     compared = SimpleNamespace(cost=2.0 if name == "a" else 1.0, resolution=0.0)
     return EndedRun(
         f"{number}-{name}",
         planned,
-        SimpleNamespace(process_s=1.0, started=f"{number}{name}", ended=f"{number}{name}", best_quality=None),
+        SimpleNamespace(process_s=1.0, best_quality=None, started=f"{number}{name}", ended=f"{number}{name}"),
         compared,
         kept,
     )

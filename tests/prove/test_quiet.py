@@ -170,11 +170,23 @@ def test_the_seconds_of_a_wait_count_from_its_beginning():
     now, stream = [0.0], io.StringIO()
     status = Status(stream=stream, clock=lambda: now[0])
     tell = wait_aloud(status)
-    for seconds in (0.0, 3.0, 6.0):
-        now[0] = seconds
+    for seconds in range(0, 63, 3):
+        now[0] = float(seconds)
         tell("waiting for process 7")
         status.look()
-    assert stream.getvalue().splitlines()[-1] == "speedproof: waiting for process 7, 6 s"
+    # A log gets the sentence, and a line a minute.
+    said = "speedproof: waiting for process 7"
+    assert stream.getvalue().splitlines() == [said, f"{said}, 60 s"]
+
+
+def test_a_second_wait_for_the_same_process_is_named_again():
+    stream = io.StringIO()
+    status = Status(stream=stream)
+    tell = wait_aloud(status)
+    tell("waiting for process 7")  # before the warm-up
+    status.go_on_with("checking the machine")
+    tell("waiting for process 7")  # before the rounds
+    assert stream.getvalue() == "speedproof: waiting for process 7\n" * 2
 
 
 def test_waiting_is_asked_for_by_command_line_or_file_and_not_where_jobs_run_elsewhere():

@@ -121,6 +121,17 @@ def test_the_next_command_goes_on_with_the_rounds_and_decides(folder):
     assert len(experiment.kept) == 8  # the first four rounds
 
 
+def test_an_open_claim_ends_with_what_would_decide_it(folder):
+    # A claim of 1.02 is a log ratio of 0.020: 0.245 - 0.249 after eight rounds, 0.245 - 0.199 after ten.
+    first, _ = prove(*NEARLY, "--rounds", "4", "--budget", "5", "--claim", ">= 1.02")
+    assert first["candidates"][0]["more"].startswith("about 10 pairs in total would decide")
+    words = shlex.split(first["next_command"])
+    assert (words[words.index("--rounds") + 1], words[words.index("--claim") + 1]) == ("10", ">= 1.02")
+    # Of 1.25 (0.223), no 24 rounds are expected to: 0.245 - 2.5 × 0.182 / √24 = 0.15.
+    far, _ = prove(*NEARLY, "--rounds", "4", "--budget", "5", "--claim", ">= 1.25", out="far")
+    assert far["candidates"][0]["more"] == "with this much variation, 24 pairs may not decide"
+
+
 @pytest.mark.parametrize(
     ("asked", "needed", "stopped", "expected"),
     [
@@ -137,7 +148,7 @@ def test_the_next_command_goes_on_with_the_rounds_and_decides(folder):
 def test_the_next_command_has_room_for_what_would_decide(asked, needed, stopped, expected):
     request = check_request({"commands": ["true", "false", "sh -c :"], **asked}, "here")
     futile = None if stopped is None else SimpleNamespace(reason="futile", needed=stopped or None)
-    found = SimpleNamespace(outcome="inconclusive", needed=needed, pairs=4, stopped=futile, claim=None)
+    found = SimpleNamespace(outcome="inconclusive", needed=needed, pairs=4, stopped=futile, is_beyond_budget=False)
     call = write_next_call(request, [found], Path("results/proof"))
     assert call == (expected if expected is None else write_call(request.model_copy(update=expected)))
 

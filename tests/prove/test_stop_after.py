@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from speedproof.cli.application import app
 from speedproof.results.run_record import read_epochs
 from speedproof.results.trace_tables import read_table
-from speedproof.run.proof.stop_after import StopAfter, describe_warm_up, propose_stop, question_budget, read_stop
+from speedproof.run.proof.stop_after import StopAfter, WarmUpLimit, propose_stop, question_budget, read_stop
 
 READ = ("--epoch-s", r"took (\S+) s", "--device", "cpu", "--rounds", "4", "--json")
 # Sleeps $1 s an epoch, a thousand times; its answer to an interrupt looks like an epoch.
@@ -127,7 +127,23 @@ def test_the_limit_allows_for_a_control():
 
 
 def test_a_warm_up_that_is_too_long_says_so_while_it_runs():
-    # 30 min for five rounds of two runs: 180 s each.
-    assert describe_warm_up("A", 2, 30, 180) == "warm-up: A running, 180 s"
-    assert "interrupt, add --stop-after 180s" in describe_warm_up("A", 2, 30, 181)
-    assert describe_warm_up("A", 2, None, 1e6) == "warm-up: A running, 1000000 s"
+    # Four rounds of two runs as long in 30 min: 225 s each; with a spare round 180 s each, or 37.7 min for 226 s each.
+    limit = WarmUpLimit(30, 2, reads_epochs=True)
+    assert limit.describe("A", [], 225) == "warm-up: A running, 225 s"
+    assert (
+        limit.describe("A", [], 226)
+        == "warm-up: A running, 226 s. Interrupt and add --stop-after 180s: 4 rounds would exceed 30 min"
+    )
+    assert WarmUpLimit(None, 2, reads_epochs=True).describe("A", [], 1e6) == "warm-up: A running, 1000000 s"
+
+
+def test_a_long_warm_up_without_epochs_is_offered_a_longer_budget():
+    said = WarmUpLimit(30, 2, reads_epochs=False).describe("A", [], 226)
+    assert said == "warm-up: A running, 226 s. Interrupt and use --budget 38 or shorter runs: 4 rounds would exceed 30 min"
+
+
+def test_a_long_warm_up_beside_a_short_one_fits():
+    # Four rounds of 4 + 41 s are 3 min.
+    limit = WarmUpLimit(3, 2, reads_epochs=False)
+    assert limit.describe("A", [4.0], 41) == "warm-up: A running, 41 s"
+    assert "--budget 4 " in limit.describe("A", [4.0], 42)  # 5 rounds of 46 s are 3.8 min

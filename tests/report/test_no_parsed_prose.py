@@ -53,7 +53,7 @@ ALLOWED = {
         "the user's pattern of a quality",
         {"re.search", "_WORD.findall", "_UNNAMED.split", "_WORD.search"},
     ),
-    "run/proof/parent_folders.py": ("paths in a program's source", {"re.sub", "_PARENTS.finditer"}),
+    "run/proof/parent_folders.py": ("paths in a program's source and output", {"re.findall", "re.sub", "_PARENTS.finditer"}),
     "run/proof/request.py": (
         "what users ask for",
         {"shlex.split", "commands[0].endswith", "str(text).partition",

@@ -85,7 +85,11 @@ def test_however_output_is_cut_its_lines_are_the_same(chunks):
         (["is: soon"], {"epoch_s": r"is: (\S+)"}, "'soon' is not a number"),
         (["is: nan"], {"epoch_s": r"is: (\S+)"}, "is not finite"),
         (["is: -1"], {"epoch_s": r"is: (\S+)"}, "an epoch of -1 s"),
-        (["is: 0.01", "is: 0.00"], {"epoch_s": r"is: (\S+)"}, "an epoch of 0 s; have the program write more digits"),
+        (
+            ["is: 0.01", "is: 0.00"],
+            {"epoch_s": r"is: (\S+)"},
+            "an epoch of 0 s; have the program write more digits, or let our clock time its lines (--epoch)",
+        ),
         (["is: 1e308"], {"epoch_s": r"is: (\S+)"}, "an epoch of 1e+308 s"),
         (["is: 1_5"], {"epoch_s": r"is: (\S+)"}, "'1_5' is not a number"),
         (["is: 1"], {"epoch_s": r"is: (\S+)", "quality": r"acc (\S+)"}, "quality: no printed line matches"),

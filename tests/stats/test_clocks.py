@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from speedproof.report.objection_phrases import describe_objection
+from speedproof.report.objection_phrases import describe_objection, describe_remedy
 from speedproof.results.claim import read_claim
 from speedproof.results.comparison import COMPARISON_FILE, read_comparison
 from speedproof.results.evidence_archive import find_files
@@ -147,6 +147,7 @@ def test_what_is_too_noisy_to_check_supports_nothing():
     found = object_to_faster(pairs)
     assert [(one.kind, one.variant, one.blocks) for one in found] == [("unsupported", "b", True)]
     assert "too noisy to check" in describe_objection(found[0], {"b": "B"})
+    assert describe_remedy(found) == "Longer runs, with more epochs, are easier to check."
 
 
 def test_noise_does_not_flatter_a_slower_variant():
@@ -181,6 +182,11 @@ def test_epochs_that_our_clock_did_not_see_are_a_condition():
     assert describe_objection(found, {"a": "A", "b": "B"}) == sentence
     one, other = examine(said(0.2, 1.0, **UNSEEN), said(0.1, 1.0, arrivals="file"))
     assert [(one.variant, one.names, one.blocks), (other.variant, other.names)] == [("a", ["together"], False), ("b", ["file"])]
+
+
+def test_that_a_run_has_too_few_epochs_to_check_does_not_say_that_none_was_timed():
+    (found,) = examine(said(0.2, 1.0, arrivals="none"), said(0.1, 1.0, arrivals="none"))
+    assert describe_objection(found, {"a": "A", "b": "B"}) == "the epochs of both are too few for our clock to check"
 
 
 def test_a_long_start_up_of_the_other_does_not_hide_what_is_not_seen():

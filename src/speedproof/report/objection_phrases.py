@@ -56,14 +56,17 @@ def _begins_with_name(one: Objection) -> bool:
 
 
 def describe_remedy(objections: Sequence[Objection]) -> str:
-    """Return a sentence on what to do about noise that hides a difference; nothing without such noise."""
+    """Return a sentence on what to do about noise that hides a difference, or hinders a check; nothing without such noise."""
     found = {one.kind: one for one in objections}
-    if "noise" not in found:
+    if "noise" in found:
+        remedies = ["Longer runs differ less"]
+    elif "unsupported" in found:
+        remedies = ["Longer runs, with more epochs, are easier to check"]
+    else:
         return ""
-    remedies = ["Longer runs differ less"]
     if "busy machine" in found:
         remedies.append("--wait-for-quiet 10 waits up to 10 minutes for other programs")
-    if "used_cores" in (values := found["noise"].values):
+    if "noise" in found and "used_cores" in (values := found["noise"].values):
         used, cores = format_value(values["used_cores"]), format_count(int(values["cores"]), "core")
         remedies.append(
             f"the programs use {used} of {cores}: fix their number of threads, equal for both (OMP_NUM_THREADS=1 for NumPy)"

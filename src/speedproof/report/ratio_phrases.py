@@ -129,7 +129,8 @@ def describe_sureness(found: RatioFinding) -> str:
     experiment = f", {found.place.experiment}" if found.place.experiment else ""
     evidence = f"{describe_evidence(found, f' on {machines}{experiment}')}."
     if found.needed:
-        return f"{evidence} {capitalize(describe_needed(found.needed, found.place.scope, ' which is faster'))}."
+        question = " whether the claim holds" if found.claim else " which is faster"
+        return f"{evidence} {capitalize(describe_needed(found.needed, found.place.scope, question))}."
     for claim in found.documented:
         if claim.needed:
             question = f" whether it is {claim.documented}, as documented"
@@ -166,24 +167,32 @@ def write_proof_sentence(found: RatioFinding, claim: str | None, fixed_rounds: b
 
 
 def describe_more(found: RatioFinding, fixed_rounds: bool) -> str | None:
-    """Return what would decide, if anything is open; None for a claim, whose pairs are not planned."""
+    """Return what would decide, if anything is open."""
     if found.hidden_by_digits:
         return _describe_digits(found)
     if found.state == State.CONTESTED:
         return None
     if found.stopped and found.stopped.reason == "futile" and found.outcome in ("inconclusive", "quality not established"):
-        return describe_futile(found.stopped)
-    if found.claim is not None:
+        return _describe_futile(found, found.stopped)
+    if found.outcome != "inconclusive" or (found.is_undecided and not found.needed):
         return None
-    if found.outcome == "inconclusive" and found.needed:
+    if found.needed:
         if fixed_rounds:
             pairs = format_count(found.needed.pairs, "pair")
             return f"about {pairs} would decide; --rounds {found.needed.pairs} measures all of them again, as another proof"
-        return describe_needed(found.needed, found.place.scope)
+        return f"{_describe_spent(found.stopped)}{describe_needed(found.needed, found.place.scope)}"
     most = MOST_NAMED if fixed_rounds else MOST_PAIRS
-    if found.state == State.INCONCLUSIVE and found.pairs < most:
-        return f"with this much variation, {f'not even {most} pairs would' if fixed_rounds else f'{most} pairs may not'} decide"
+    if found.pairs < most:
+        enough = f"not even {most} pairs would" if fixed_rounds else f"{most} pairs may not"
+        return f"{_describe_spent(found.stopped)}with this much variation, {enough} decide"
     return None
+
+
+def _describe_spent(stopped: StoppedExperiment | None) -> str:
+    """Return that the budget ended the rounds, if it did."""
+    if stopped is None or stopped.reason != "budget":
+        return ""
+    return f"the budget of {stopped.budget_min:g} min was spent after {format_count(stopped.rounds, 'round')}; "
 
 
 def describe_speedup(found: RatioFinding) -> str:
@@ -270,14 +279,18 @@ def describe_needed(needed: Needed, scope: Scope | None, question: str = "") -> 
     return f"about {format_count(needed.pairs, what)} in total would decide{question}, {_describe_minutes(needed.minutes)} more"
 
 
-def describe_futile(stopped: StoppedExperiment) -> str:
-    """Return why the rounds ended early without a decision, and how many rounds would decide."""
+def _describe_futile(found: RatioFinding, stopped: StoppedExperiment) -> str:
+    """Return why the rounds ended early without a decision, and what would decide."""
     most = (
         f"{stopped.reachable} rounds" if stopped.reachable == stopped.most else f"the {stopped.reachable} rounds of the budget"
     )
-    enough = (
-        f"{stopped.needed} fixed rounds would (--rounds {stopped.needed})" if stopped.needed else f"not even {MOST_NAMED} would"
-    )
+    lasting = "" if found.fixed_min is None else f" in {_describe_minutes(found.fixed_min)}"
+    if stopped.needed is None:
+        enough = f"not even {MOST_NAMED} would"
+    elif found.is_beyond_budget:
+        enough = f"{stopped.needed} fixed rounds would{lasting}, but longer runs (more epochs or data) need fewer"
+    else:
+        enough = f"{stopped.needed} fixed rounds would{lasting} (--rounds {stopped.needed})"
     return f"stopped after {stopped.rounds} rounds: with this much variation, {most} are unlikely to decide; {enough}"
 
 

@@ -107,7 +107,9 @@ def parse_time(text: str | None, after: str, unit: TimeUnit | None, place: str) 
 def check_length(seconds: float, place: str, hint: str) -> None:
     """Check that an epoch can have lasted so long; raise :class:`RecordError` if it cannot."""
     if seconds == 0:  # a time that was rounded away: pairs without it would be chosen by how fast a variant was
-        raise RecordError(f"{place}: an epoch of 0 s; have the program write more digits")
+        raise RecordError(
+            f"{place}: an epoch of 0 s; have the program write more digits, or let our clock time its lines (--epoch)"
+        )
     if not 0 < seconds <= _LONGEST_S:
         raise RecordError(f"{place}: an epoch of {seconds:g} s; {hint}")
 

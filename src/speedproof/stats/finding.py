@@ -99,6 +99,9 @@ class WholeProcess:
     ends: RatioEnds
 
 
+_MOST_BUDGETS = 3  # rounds that take longer than as many budgets are not proposed
+
+
 @dataclass(frozen=True)
 class RatioFinding:
     """A ratio as it is read: how many times as fast the `subject` is as the other variant; what is known of it, and why."""
@@ -136,6 +139,7 @@ class RatioFinding:
     outcome: Proof = "inconclusive"  # in the words of a proof
     claim: Claim | None = None  # of a proof
     stopped: StoppedExperiment | None = None
+    fixed_min: float | None = None  # what the fixed rounds that would decide take, if rounds ended as futile
     trust_reported: str | None = None
 
     @property
@@ -172,6 +176,12 @@ class RatioFinding:
     def unequal(self) -> bool:
         """Return whether the variants are known to do different work in an epoch."""
         return self.work is not None and self.work.unequal
+
+    @property
+    def is_beyond_budget(self) -> bool:
+        """Return whether the fixed rounds that would decide take several times what the proof was allowed to."""
+        allowed_min = self.stopped.budget_min if self.stopped else None
+        return self.fixed_min is not None and allowed_min is not None and self.fixed_min > _MOST_BUDGETS * allowed_min
 
     @property
     def faster_first(self) -> tuple[NamedVariant, NamedVariant]:
@@ -260,6 +270,7 @@ class Reader:
             outcome=outcome,
             claim=claim,
             stopped=comparison.stopped[0] if comparison.stopped else None,
+            fixed_min=_estimate_fixed(comparison),
             trust_reported=comparison.trust_reported,
         )
 
@@ -273,6 +284,13 @@ class Reader:
         if self.asked is not None:
             return judge_ratio(ratio, claim, self.comparison.quality)
         return _OUTCOMES.get(state, "inconclusive")
+
+
+def _estimate_fixed(comparison: Comparison) -> float | None:
+    """Return how many minutes the fixed rounds that would decide take, by the processes of those that were run."""
+    stopped = comparison.stopped[0] if comparison.stopped else None
+    lasted_s = sum(sum(one.values) for one in comparison.measured if (one.metric, one.mode) == (PROCESS, "timed"))
+    return stopped.needed * lasted_s / stopped.rounds / 60 if stopped and stopped.needed and lasted_s else None
 
 
 def judge_row(row: FoundRow | Stage | AblationWhole, turned: bool = False) -> State:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import fmean
 
+from speedproof.results.claim import Claim
 from speedproof.results.comparison import Incomparable, Measured, NoiseFloor, Overhead, PrintedDigits, QualityCheck, Ratio
 from speedproof.results.comparison_rows import Needed, Objection, Origin, Outcome
 from speedproof.results.folder import MeasuredRun, Results
@@ -346,7 +347,7 @@ def _build_ratio(results: Results, found: PairedMetric, metric: str, target: flo
         comparisons=found.design.comparisons,
         **found.sample.stated,
         outcome=outcome,
-        needed=_estimate_needed_pairs(results, found) if outcome in ("inconclusive", "no verdict") else None,
+        needed=_estimate_needed_pairs(results, found, _find_claim(results, metric, target) if mode == "timed" else None),
         claimed=outcome in ("faster", "slower")
         and (quality is None or quality.outcome != "worse")
         and not any(objection.blocks for objection in objections),
@@ -366,9 +367,22 @@ def _check_quality(results: Results, found: PairedMetric, better: Better) -> Qua
     return check_quality(found.run_pairs, results.quality, found.estimate.centre, better, diverged, found.design)
 
 
-def _estimate_needed_pairs(results: Results, found: PairedMetric) -> Needed | None:
-    margin = results.equivalence_margin
-    return estimate_needed(found, lambda interval: judge_within_margin(interval, margin) != "inconclusive")
+def _estimate_needed_pairs(results: Results, found: PairedMetric, claim: Claim | None) -> Needed | None:
+    """Return how many pairs would decide the claim or, without one, which variant is faster; None if that is decided."""
+
+    def decides(interval: Interval) -> bool:
+        if claim is None:
+            return judge_within_margin(interval, results.equivalence_margin) != "inconclusive"
+        return claim.judge(interval.low, interval.high) != "inconclusive"
+
+    decided = found.verdict_interval is not None and decides(found.verdict_interval)
+    return None if decided else estimate_needed(found, decides)
+
+
+def _find_claim(results: Results, metric: str, target: float | None) -> Claim | None:
+    """Return what a proof claims of a metric's ratio."""
+    asked = results.asked
+    return asked.claim if asked and (metric, target) == (asked.metric, None) else None
 
 
 def _list_objections(results: Results, found: PairedMetric, metric: str, target: float | None) -> list[Objection]:
@@ -387,7 +401,7 @@ def _list_objections(results: Results, found: PairedMetric, metric: str, target:
 
 def _examine(results: Results, found: PairedMetric, metric: str, target: float | None) -> Examined:
     """Return a ratio of one experiment as checks see it."""
-    asked, experiment = results.asked, found.runs[0].experiment
+    experiment = found.runs[0].experiment
     reference, candidate = (run.run.variant for run in found.runs[:2])
     trusted = any(one.trust_reported is not None for one in results.experiments if one.experiment == experiment)
     return Examined(
@@ -402,7 +416,7 @@ def _examine(results: Results, found: PairedMetric, metric: str, target: float |
         outcome=decide(found, results.equivalence_margin),
         equivalence_margin=results.equivalence_margin,
         trusted=trusted,
-        claim=asked.claim if asked and (metric, target) == (asked.metric, None) else None,
+        claim=_find_claim(results, metric, target),
     )
 
 

@@ -30,6 +30,7 @@ class Status:
         """Take whether to print nothing, the stream, and the clock, in seconds."""
         self._quiet, self._stream, self._clock = quiet, stream or sys.stderr, clock
         self._lock = threading.RLock()  # a signal's handler may say something while its thread does
+        self.activity: Describe | str | None = None  # as it was set
         self._describe: Describe | None = None
         self._began_s = self._printed_s = clock()
         self._every_s = EVERY_S
@@ -64,12 +65,13 @@ class Status:
         """
         with self._lock:
             self._began_s, self._every_s = self._clock(), log_every_s
+            self.activity = describe
             self._describe = describe if callable(describe) else lambda seconds: f"{describe}, {seconds:.0f} s"
 
     def pause(self) -> None:
         """Erase the activity's line, and print none until another activity begins."""
         with self._lock:
-            self._describe = None
+            self.activity = self._describe = None
             self._write("")
 
     def look(self) -> float:

@@ -23,11 +23,13 @@ def write_next_call(request: ProofRequest, findings: Sequence[RatioFinding], out
 
 
 def _plan(request: ProofRequest, findings: Sequence[RatioFinding]) -> ProofRequest | None:
+    if any(one.is_beyond_budget for one in findings):
+        return None
     fixed = [one.stopped.needed for one in findings if one.stopped and one.stopped.reason == "futile"]
     if fixed:
         rounds = [count for count in fixed if count]
         return request.model_copy(update={"rounds": max(rounds), "budget_min": None}) if len(rounds) == len(fixed) else None
-    needed = [one.needed.pairs for one in findings if one.needed and one.claim is None]
+    needed = [one.needed.pairs for one in findings if one.needed]
     if not needed or len(needed) < len(findings):
         return None
     if request.fixed_rounds is not None:

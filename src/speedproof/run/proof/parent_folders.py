@@ -6,6 +6,7 @@ from pathlib import Path
 from speedproof.config.model import Variant
 from speedproof.config.workload import Workload
 from speedproof.run.caches import list_own_names
+from speedproof.run.process import read_end
 from speedproof.run.source_texts import read_program_texts
 from speedproof.run.working_folder import find_tree
 from speedproof.util.temporary_folder import OWNER_FILE
@@ -15,11 +16,12 @@ _PARENTS = re.compile(r"(?<![\w./])(?:\.\./)+[\w.-]*\w|(?<=[\"'])\.\.[\"']\)?\s{
 _SHOWN = 3
 
 
-def explain_missing(workload: Workload, variant: Variant, log_file: Path) -> str:
+def explain_missing(workload: Workload, variant: Variant, place: Path, log_file: Path) -> str:
     """Return what a failed program lacks that lies beside the working folder, and the option that helps; nothing if nothing."""
     if variant.place is not None:
         return ""
-    named = (name for text in read_program_texts(find_tree(workload, variant), log_file) for name in _list_parents(text))
+    named = [*_list_beside_copy(read_end(log_file), place)]
+    named += [name for text in read_program_texts(find_tree(workload, variant), log_file) for name in _list_parents(text)]
     missing = [name for name in dict.fromkeys(named) if Path(name).exists()]  # as the caller sees it
     return f"; {_advise(missing)}" if missing else ""
 
@@ -42,6 +44,13 @@ def _advise(names: list[str]) -> str:
         f"it does not see your {', '.join(names[:_SHOWN])}, since it starts in a copy of the working folder; "
         "--workdir here starts it in the folder itself"
     )
+
+
+def _list_beside_copy(text: str, place: Path) -> list[str]:
+    """Return as `../data` what a text names beside the copy by an absolute path: a program may make it from its own."""
+    own = {place.name, *list_own_names()}
+    beside = re.findall(rf"{re.escape(str(place.parent))}/([\w.-]*\w)", text)
+    return [f"../{name}" for name in beside if name not in own]
 
 
 def _list_parents(text: str) -> list[str]:

@@ -381,10 +381,10 @@ def _describe_places(request: ProofRequest) -> list[str]:
 
 
 _UNSEEN: dict[Arrivals, str] = {
-    "together": "its reports arrive together",
-    "file": "its file is written all at once",
-    "replaced": "it writes a marks file of its own",
-    "none": "it has too few epochs",
+    "together": "observed times not available: its reports arrive together",
+    "file": "observed times not available: its file is written all at once",
+    "replaced": "observed times not available: it writes a marks file of its own",
+    "none": "too few for our clock to check",
 }
 
 
@@ -393,7 +393,7 @@ def _describe_clock(found: WarmUp, name: str) -> str:
     arrivals = found.arrivals[name]
     if arrivals == "seen":
         return f"observed {SOURCES[found.reading.source].seen}"
-    return f"observed times not available: {_UNSEEN[arrivals]}; checked against the whole process"
+    return f"{_UNSEEN[arrivals]}; checked against the whole process"
 
 
 def _describe_units(units: Mapping[str, Sequence[str]], request: ProofRequest) -> str:

@@ -42,12 +42,11 @@ def _format_cores(found: MachineLoad) -> str:
 
 def wait_aloud(status: Status) -> Waiting:
     """Return a function that prints what is waited for, and for how long so far."""
-    printed: list[str] = []
 
     def tell(text: str) -> None:
-        if printed[-1:] != [text]:  # the seconds count from its first time
-            printed.append(text)
-            status.go_on_with(text)
+        if status.activity != text:  # the seconds count from its first time
+            status.say(text)
+            status.go_on_with(text, log_every_s=_LOG_EVERY_S)
 
     return tell
 

@@ -125,7 +125,7 @@ class ProofRequest(Model):
     )
 
     epoch: Pattern | None = option(
-        None, _READING_PANEL, "Regex for a line printed once per epoch; epochs are timed between these lines"
+        None, _READING_PANEL, "Regex for a line printed once per epoch: from each to the next is one epoch"
     )
     epoch_s: Pattern | None = option(
         None, _READING_PANEL, "Regex whose capture group is the epoch time; with {file}, the column's name"

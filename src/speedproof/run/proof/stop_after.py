@@ -1,7 +1,7 @@
 """When the programs of a proof are ended before their own end: what `--stop-after` asks, and when it is proposed."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from speedproof.run.printed_times import read_time
@@ -71,9 +71,22 @@ def question_budget(process_s: Mapping[str, float], budget_min: float | None, co
     )
 
 
-def describe_warm_up(name: str, runs: int, budget_min: float | None, seconds: float) -> str:
-    """Return that a warm-up goes on, and what to do about one that is too long for the budget of so many runs a round."""
-    fitting_s = math.inf if budget_min is None else 60 * budget_min / (_SPARE * LEAST_PAIRS * runs)
-    if seconds <= fitting_s:
-        return f"warm-up: {name} running, {seconds:.0f} s"
-    return f"warm-up: {name} running, too long for the budget: interrupt, add --stop-after {fitting_s:.0f}s, {seconds:.0f} s"
+@dataclass(frozen=True)
+class WarmUpLimit:
+    """What a warm-up may take if the rounds that a verdict needs are to fit into the budget."""
+
+    budget_min: float | None
+    runs: int  # of a round
+    reads_epochs: bool  # whether a source of them is named, which --stop-after needs
+
+    def describe(self, name: str, warmed_s: Sequence[float], seconds: float) -> str:
+        """Return that a warm-up goes on, and what to do if it is too long: runs not in `warmed_s` count as long as this one."""
+        running = f"warm-up: {name} running, {seconds:.0f} s"
+        least_s = LEAST_PAIRS * (sum(warmed_s) + (self.runs - len(warmed_s)) * seconds)
+        if self.budget_min is None or least_s <= 60 * self.budget_min:
+            return running
+        remedy = f"use --budget {math.ceil(_SPARE * least_s / 60)} or shorter runs"
+        fitting_s = math.floor(60 * self.budget_min / (_SPARE * LEAST_PAIRS * self.runs))
+        if self.reads_epochs and fitting_s:
+            remedy = f"add --stop-after {fitting_s}s"
+        return f"{running}. Interrupt and {remedy}: {LEAST_PAIRS} rounds would exceed {self.budget_min:g} min"

@@ -44,7 +44,7 @@ from speedproof.run.proof.plausible_times import check_observed_growth, check_to
 from speedproof.run.proof.profiled_warm_up import try_profiler
 from speedproof.run.proof.recognition import choose_reading, needs_recognizing, read_recognized
 from speedproof.run.proof.request import ProofRequest
-from speedproof.run.proof.stop_after import StopAfter, describe_warm_up
+from speedproof.run.proof.stop_after import StopAfter, WarmUpLimit
 from speedproof.run.proof.variant_labels import call_variants
 from speedproof.run.quality_command import Judge, find_judge, measure_quality
 from speedproof.run.read_marks import read_marks
@@ -214,12 +214,14 @@ def _take(tried: _Tried, marks: Marks, epochs: int | None) -> _Tried:
 
 def _try_all(setting: _Setting, manifest: Manifest, begin: Begin) -> dict[str, _Tried]:
     """Run each variant once, and check after each that nothing fixed was changed; the caches that it left are from then on."""
-    names, variants = setting.config.measurement.variants, setting.config.completed_variants
+    names, variants, request = setting.config.measurement.variants, setting.config.completed_variants, setting.request
+    limit = WarmUpLimit(
+        None if setting.stop else request.budget, len(names) + request.control, request.named_reading() is not None
+    )
     tried: dict[str, _Tried] = {}
     # The first variant last: what it leaves for others, they do not find in their warm-ups.
     for name in reversed(names):
-        budget_min = None if setting.stop else setting.request.budget
-        begin(partial(describe_warm_up, setting.called[name], len(names) + setting.request.control, budget_min))
+        begin(partial(limit.describe, setting.called[name], [one.observed.process_s for one in tried.values()]))
         tried[name] = _try_variant(setting, name, [one.files for one in tried.values()])
         if (kept := variants[name].kept_caches) is not None:
             manifest.add(Path(kept))
@@ -254,7 +256,7 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
         files = _note_files(seen, linked, before, read)
         cached = keep_caches(variant, place)
         beside = describe_beside(list_beside(place, variant))
-        _check_end(setting, variant, seen, log_file)
+        _check_end(setting, variant, seen, place, log_file)
         try:
             marked, seen, marks = _read_first(seen, request)
             if judge is not None:
@@ -270,18 +272,14 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
             f"{variant.title}: reports no quality, but --margin needs one; report it with speedproof.marks, print it "
             "(--quality), or measure it (--quality-command)"
         )
-    notes = [
-        *([describe_left(seen.life.left)] if seen.life.left else []),
-        *describe_cut(seen.cut),
-        *beside,
-    ]
+    notes = [*([describe_left(seen.life.left)] if seen.life.left else []), *describe_cut(seen.cut), *beside]
     observed = _observe(files.changed, seen, marks, cached).model_copy(
         update={"began_unix_ns": begun_ns, "steps": count_steps(log_file)}
     )
     return _Tried(seen, marked, copy_s, marks, judge_arrivals(marks), notes, observed, files, quality)
 
 
-def _check_end(setting: _Setting, variant: Variant, seen: Watched, log_file: Path) -> None:
+def _check_end(setting: _Setting, variant: Variant, seen: Watched, place: Path, log_file: Path) -> None:
     """Raise :class:`TrainingError` if a program failed, with its last words and the hidden variables that it mentions."""
     end = seen.end
     if end.outcome == "stopped":  # with us, and nothing is wrong with it
@@ -296,7 +294,7 @@ def _check_end(setting: _Setting, variant: Variant, seen: Watched, log_file: Pat
     last = last_words(log_file)
     asks = "; it waits for typed input, and there is none: pass the input as arguments or in a file"
     why = f"{end.reason}{f' ({last})' if last else ''}{asks if last.startswith('EOFError') else ''}"
-    missing = explain_missing(setting.workload, variant, log_file)
+    missing = explain_missing(setting.workload, variant, place, log_file)
     why += f"; full output: {log_file}{name_hidden(log_file, setting.request)}{missing}"
     raise TrainingError(f"{variant.title}: {why}")
 
@@ -369,13 +367,14 @@ def _run_without_left(setting: _Setting, reading: Reading, tried: Mapping[str, _
             while_ran = f"which appeared while {'it' if hidden.own else 'the other' if len(warmed) == 2 else 'others'} ran"
             why, run = _explain_no_hiding(setting.request), None
             if not why:
-                begin(f"warm-up: running {setting.called[name]} again, without {list_briefly(list(hidden.paths))}, {while_ran}")
+                paths = list_briefly(list(hidden.paths))
+                begin(f"warm-up: running {setting.called[name]} again, to check whether it depends on {paths}, {while_ran}")
                 run = _time_without(setting, reading, name, hidden, tried[name].observed)
             if not (names := [name for name in hidden.paths if not is_others(name)]):
                 continue
             without = f"without {list_briefly(names)}, {while_ran}"
-            failed = f"not run {without}: {why}" if why else f"fails {without}"
-            one.notes.append(f"{format_value(run.process_s, 's')} in another run, {without}" if run else failed)
+            note = f"not run {without}: {why}" if why else f"fails {without}"
+            one.notes.append(f"{format_value(run.process_s, 's')} in a check {without}" if run else note)
             if run:
                 one.runs.append(run.model_copy(update={"names": names[:MOST_CHANGED]}))
             elif hidden.own:
