@@ -1,5 +1,6 @@
 """`summary.json`: where the time of one trace went. Tables of the same content lie beside it as CSV."""
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -412,7 +413,7 @@ class Summary(_Row):
         """Return the number by which each epoch is called, by its index: its range's own, else the index."""
         return {epoch.index: epoch.index if epoch.number is None else epoch.number for epoch in self.epochs}
 
-    @property
+    @cached_property  # each row of many tables asks
     def validates(self) -> bool:
         """Return whether an epoch has a validation part."""
         return any(epoch.validates for epoch in self.epochs)
