@@ -55,7 +55,9 @@ def handles_samples(name: str) -> bool:
 
 
 def validates(name: str) -> bool:
-    return name in VALIDATION_PHASES or (name not in PHASES and _VALIDATES.search(name) is not None)
+    if name in PHASES:
+        return name in VALIDATION_PHASES
+    return _VALIDATES.search(name) is not None and not goes_backward(name)
 
 
 def goes_backward(name: str) -> bool:
