@@ -137,7 +137,13 @@ def test_on_a_cpu_flop_are_counted_and_no_peak_is_known(tmp_path):
         trace.operator("mm", 1000 * number + 100, [[512, 1024], [1024, 256]])
     summary = trace.analyze(tmp_path)
     assert (summary.arithmetic.flop_per_epoch, summary.arithmetic.mfu) == (FLOP, None)
-    assert "268\N{NO-BREAK SPACE}MFLOP" in (said := next(describe_arithmetic(summary))) and "No GPU was used" in said
+    (said,) = describe_arithmetic(summary)
+    assert "268\N{NO-BREAK SPACE}MFLOP" in said
+    assert "No GPU work was recorded, so there is no peak" in said  # the file names a GPU: whether it was used is unknown
+    known = summary.model_copy(update={"gpu_untraced": None})
+    assert ["No GPU was used" in one for one in describe_arithmetic(known)] == [True]
+    lost = known.model_copy(update={"recorded": False})  # kernels were launched, and are not in the trace
+    assert ["No GPU was used" in one for one in describe_arithmetic(lost)] == [False]
 
 
 def test_without_shapes_there_is_no_arithmetic(tmp_path):
