@@ -89,6 +89,39 @@ def test_helpers_of_an_operator_do_not_take_its_flop(tmp_path):
     assert "or more: the FLOP of 75\N{NO-BREAK SPACE}% of the time in kernels that multiply are unknown" in said
 
 
+def test_an_mfu_of_most_of_the_flop_is_a_lower_bound(tmp_path):
+    """Known for 30 of 40 µs that multiply: the MFU is at least that of one product, 0.86 µs of 312 TFLOP/s in 1 ms."""
+    trace = TorchTrace()
+    for number in range(2):
+        trace.operator("mm", 1000 * number + 100, [[512, 1024], [1024, 256]], [(GEMM, 30)])
+        trace.operator("mm", 1000 * number + 300, [[512], [1024, 256]], [(GEMM, 10)])
+    (said,) = describe_arithmetic(trace.analyze(tmp_path))
+    assert "its MFU is at least 0.1\N{NO-BREAK SPACE}%" in said
+
+
+def test_less_than_half_of_the_flop_make_no_mfu(tmp_path):
+    trace = multiplying(10)
+    trace.operator("mm", 300, [[512], [1024, 256]], [(GEMM, 30)])
+    summary = trace.analyze(tmp_path)
+    assert (summary.arithmetic.known_share, summary.arithmetic.mfu) == (pytest.approx(20 / 50), None)
+    assert next(describe_arithmetic(summary)).endswith("Too few are known for an MFU.")
+
+
+def test_on_a_cpu_operators_of_unknown_flop_are_counted_as_such(tmp_path):
+    """A convolution without its settings; attention of unknown FLOP whose product inside is known is no second time unknown."""
+    trace = TorchTrace()
+    for number in range(2):
+        at = 1000 * number
+        trace.operator("mm", at + 100, [[512, 1024], [1024, 256]])
+        trace.operator("convolution", at + 200, CONVOLUTION)
+        trace.operator("scaled_dot_product_attention", at + 300, QUERIES)
+        trace.operator("bmm", at + 300, [[1, 512, 1024], [1, 1024, 256]])
+    summary = trace.analyze(tmp_path)
+    assert (summary.arithmetic.flop_per_epoch, summary.arithmetic.known_share) == (2 * FLOP, pytest.approx(20 / 30))
+    (said,) = describe_arithmetic(summary)
+    assert "or more: the FLOP of 33\N{NO-BREAK SPACE}% of the time in operators that multiply are unknown." in said
+
+
 def test_both_gradients_of_a_convolution_have_half_of_its_flop(tmp_path):
     trace = TorchTrace()
     shapes = [[2, 8, 8, 8], [2, 4, 16, 16], [8, 4, 3, 3]]

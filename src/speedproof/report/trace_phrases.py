@@ -6,7 +6,16 @@ from typing import get_args
 
 from speedproof.report.document import VariantName
 from speedproof.report.prose import Prose
-from speedproof.results.summary import Communication, GpuUntraced, Launches, PathClass, SampledMetric, Summary, name_several
+from speedproof.results.summary import (
+    MFU_NEEDS_KNOWN,
+    Communication,
+    GpuUntraced,
+    Launches,
+    PathClass,
+    SampledMetric,
+    Summary,
+    name_several,
+)
 from speedproof.results.trace_results import Difference
 from speedproof.util.numbers import format_count, format_large, format_value
 from speedproof.util.units import MIB
@@ -60,7 +69,8 @@ def describe_arithmetic(summary: Summary) -> Iterator[str]:
     """Yield how much an iteration computes, and how well that uses the GPU, if operators' shapes were recorded."""
     if (one := summary.arithmetic) is not None:
         lost = 0.0 if one.known_share is None else 1 - one.known_share
-        yield PROSE["arithmetic"](summary, one, format_large(one.flop_per_epoch, "FLOP"), lost if lost >= _LOST else 0.0)
+        flop, few = format_large(one.flop_per_epoch, "FLOP"), lost > 1 - MFU_NEEDS_KNOWN
+        yield PROSE["arithmetic"](summary, one, flop, lost if lost >= _LOST else 0.0, few)
 
 
 def describe_epoch_change(a: str, b: str, difference: Difference) -> list[str]:

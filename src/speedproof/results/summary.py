@@ -15,6 +15,9 @@ SUMMARY_FILE = "summary.json"
 # have in common as soon as two others remain.
 WARM_UP_NEEDS_EPOCHS = 3
 
+# An MFU of less than this share of the time in kernels that multiply would be far below the real one.
+MFU_NEEDS_KNOWN = 0.5
+
 EpochPart = Literal["training", "validation", "outside"]
 IterationUnit = Literal["epoch", "step", "iteration", "stretch"]
 PathClass = Literal["host", "loader", "device", "copy", "communication"]
@@ -297,7 +300,8 @@ class Arithmetic(_Row):
 
     flop_per_epoch: float = Field(description="FLOP per counted iteration")
     known_share: float | None = Field(
-        description="Share of the time of kernels that multiply, by name, whose FLOP are known; null: no such kernels"
+        description="Share of the time of kernels that multiply, by name (without a GPU: of operators that do), whose FLOP are "
+        "known; null: there is none"
     )
     product: str | None = Field(description="The GPU whose datasheet counts; null: none, or unknown")
     source: str | None = Field(description="That datasheet")

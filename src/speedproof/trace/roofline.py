@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from speedproof.results.summary import Arithmetic, KernelRate
+from speedproof.results.summary import MFU_NEEDS_KNOWN, Arithmetic, KernelRate
 from speedproof.trace.events import Trace
 from speedproof.trace.intervals import Array, Intervals, holder
 from speedproof.trace.kernel_groups import DATA_GRADIENT, MULTIPLYING, WEIGHT_GRADIENT, group_of, uses_tensor_cores
@@ -26,12 +26,12 @@ def measure_arithmetic(
 ) -> tuple[Arithmetic | None, list[str]]:
     """Return the FLOP of a process' operators in these iterations beside its GPU's peaks, and which speeds are impossible."""
     operators = trace.flop[trace.flop["process"] == process].reset_index(drop=True)
-    if operators.empty or not len(epochs):
+    known = operators["flop"] >= 0
+    if not known.any() or not len(epochs):
         return None, []
     if activity.empty:
-        inside = holder(epochs, operators["start_ns"].to_numpy()) >= 0
-        flop = float(operators["flop"][inside].sum()) / len(epochs)
-        return Arithmetic(flop_per_epoch=flop, known_share=None, product=None, source=None, mfu=None, groups=[]), []
+        return _count_on_cpu(operators[holder(epochs, operators["start_ns"].to_numpy()) >= 0], len(epochs)), []
+    operators = operators[known].reset_index(drop=True)
     devices = activity["device"].unique()
     peaks = find_common_peaks(trace.devices.get(device) for device in devices)
     kernels = _describe_kernels(trace, activity, operators, epochs)
@@ -44,15 +44,26 @@ def measure_arithmetic(
         return None, []
     multiplying = kernels[kernels["multiplies"]]
     whole_ns = int(multiplying["length"].sum())
+    known_share = int(multiplying["length"][multiplying["operator"] >= 0].sum()) / whole_ns if whole_ns else None
     length_s = float(epochs.length.mean()) / NS_PER_S
+    most_known = known_share is None or known_share >= MFU_NEEDS_KNOWN
     return Arithmetic(
         flop_per_epoch=sum(one.flop_per_epoch for one in groups),
-        known_share=int(multiplying["length"][multiplying["operator"] >= 0].sum()) / whole_ns if whole_ns else None,
+        known_share=known_share,
         product=peaks.product if peaks else None,
         source=peaks.source if peaks else None,
-        mfu=None if warnings else _measure_use(groups, length_s * len(devices)),
+        mfu=_measure_use(groups, length_s * len(devices)) if most_known and not warnings else None,
         groups=sorted(groups, key=lambda one: -one.flop_per_epoch),
     ), warnings
+
+
+def _count_on_cpu(operators: pd.DataFrame, epochs: int) -> Arithmetic:
+    """Return the FLOP of operators, those of unknown FLOP among them, in so many iterations without a GPU."""
+    known = operators["flop"] >= 0
+    length = operators["end_ns"] - operators["start_ns"]
+    share = float(length[known].sum() / length.sum()) if length.sum() else None
+    flop = float(operators["flop"][known].sum()) / epochs
+    return Arithmetic(flop_per_epoch=flop, known_share=share, product=None, source=None, mfu=None, groups=[])
 
 
 def _measure_use(groups: Sequence[KernelRate], length_s: float) -> float | None:
