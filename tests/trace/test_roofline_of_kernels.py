@@ -157,6 +157,20 @@ def test_a_speed_beyond_the_hardware_is_refused_by_name(tmp_path, length, possib
         )
 
 
+def test_no_mfu_is_above_its_peak(tmp_path):
+    """2.06 TFLOP in steps of 6 ms are 344 TFLOP/s, 110 % of an A100's 312: a clock may explain that for a kernel, not for all."""
+    trace = TorchTrace()
+    trace.events.clear()
+    for number in range(2):
+        trace.add("user_annotation", f"ProfilerStep#{number}", 6000 * number, 6000)
+        trace.operator("bmm", 6000 * number, [[15, 4096, 4096], [15, 4096, 4096]], [(GEMM, 5900)])
+    summary = trace.analyze(tmp_path)
+    assert summary.arithmetic.mfu is None
+    assert summary.arithmetic.groups[0].peak_share == pytest.approx(15 * 2 * 4096**3 / 5.9e-3 / 312e12)
+    (said,) = (text for text in summary.warnings if "MFU" in text)
+    assert said.startswith("its FLOP would take 110\N{NO-BREAK SPACE}% of its time at the peaks of its GPU (A100 40 GB)")
+
+
 def test_an_unknown_gpu_has_no_mfu_and_the_trace_says_so(tmp_path):
     summary = multiplying(10, gpu="Test GPU").analyze(tmp_path)
     assert (summary.arithmetic.mfu, summary.arithmetic.groups[0].peak_share) == (None, None)

@@ -14,7 +14,7 @@ from speedproof.trace.events import Trace
 from speedproof.trace.intervals import Array, Intervals, holder
 from speedproof.trace.kernel_groups import DATA_GRADIENT, MULTIPLYING, WEIGHT_GRADIENT, group_of, uses_tensor_cores
 from speedproof.util.gpu_peaks import BEYOND, GpuPeaks, find_common_peaks
-from speedproof.util.numbers import format_large
+from speedproof.util.numbers import format_large, format_value
 from speedproof.util.units import NS_PER_S
 
 _TF32 = "tf32"  # what the rate of float32 on tensor cores is called
@@ -47,12 +47,19 @@ def measure_arithmetic(
     known_share = int(multiplying["length"][multiplying["operator"] >= 0].sum()) / whole_ns if whole_ns else None
     length_s = float(epochs.length.mean()) / NS_PER_S
     most_known = known_share is None or known_share >= MFU_NEEDS_KNOWN
+    mfu = _measure_use(groups, length_s * len(devices)) if most_known and not warnings else None
+    if peaks and mfu is not None and mfu > 1:
+        warnings.append(
+            f"its FLOP would take {format_value(mfu, '%')} of its time at the peaks of its GPU ({peaks.product}): its shapes or "
+            "times are wrong, so the trace has no MFU"
+        )
+        mfu = None
     return Arithmetic(
         flop_per_epoch=sum(one.flop_per_epoch for one in groups),
         known_share=known_share,
         product=peaks.product if peaks else None,
         source=peaks.source if peaks else None,
-        mfu=_measure_use(groups, length_s * len(devices)) if most_known and not warnings else None,
+        mfu=mfu,
         groups=sorted(groups, key=lambda one: -one.flop_per_epoch),
     ), warnings
 
