@@ -158,7 +158,7 @@ def test_a_speed_beyond_the_hardware_is_refused_by_name(tmp_path, length, possib
 
 
 def test_no_mfu_is_above_its_peak(tmp_path):
-    """2.06 TFLOP in steps of 6 ms are 344 TFLOP/s, 110 % of an A100's 312: a clock may explain that for a kernel, not for all."""
+    """2.06 TFLOP in steps of 6 ms are 344 TFLOP/s, 110 % of an A100's 312: a clock may explain that for a kernel only."""
     trace = TorchTrace()
     trace.events.clear()
     for number in range(2):

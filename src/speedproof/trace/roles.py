@@ -15,7 +15,8 @@ PHASES = frozenset(TRAINING_PHASES + VALIDATION_PHASES)
 # (`IteratorGetNext`, `Iterator::Prefetch`), and what people write: `data loading`, `Load Data`, `get_batch`, `data`, `load`.
 _LOADS_DATA = re.compile(
     r"data[ _-]?(load|wait|fetch|iter|prep)"
-    r"|(load|get|fetch|next|read|wait)\w*[ _-]?(for[ _-])?(the[ _-])?(data|batch|input|sample)"
+    r"|(load|fetch|wait|(?<![a-z])(get|next|read)|(?-i:(?<=[a-z])(Get|Next|Read)))"  # starts a word, in camel case too
+    r"\w*[ _-]?(for[ _-])?(the[ _-])?(data|batch|input|sample)"
     r"|(batch|input|sample)[ _-]?(load|fetch|prep|wait)|^(batch |train |training )?(data|input)$|^load(ing)?$"
     r"|__next__|iterator(::|getnext)"
     r"|input[ _-]?pipeline",

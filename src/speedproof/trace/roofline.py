@@ -32,8 +32,7 @@ def measure_arithmetic(
     if activity.empty:
         return _count_on_cpu(operators[holder(epochs, operators["start_ns"].to_numpy()) >= 0], len(epochs)), []
     operators = operators[known].reset_index(drop=True)
-    devices = activity["device"].unique()
-    peaks = find_common_peaks(trace.devices.get(device) for device in devices)
+    peaks = find_common_peaks(map(trace.devices.get, devices := activity["device"].unique()))
     kernels = _describe_kernels(trace, activity, operators, epochs)
     groups, warnings = [], list[str]()
     for key, mine in _share_out(kernels, operators).groupby(["group", "type", "tensor_cores"], sort=False):
@@ -47,19 +46,15 @@ def measure_arithmetic(
     known_share = int(multiplying["length"][multiplying["operator"] >= 0].sum()) / whole_ns if whole_ns else None
     length_s = float(epochs.length.mean()) / NS_PER_S
     most_known = known_share is None or known_share >= MFU_NEEDS_KNOWN
-    mfu = _measure_use(groups, length_s * len(devices)) if most_known and not warnings else None
+    mfu = _measure_use(groups, length_s * len(devices)) if peaks and most_known and not warnings else None
     if peaks and mfu is not None and mfu > 1:
-        warnings.append(
-            f"its FLOP would take {format_value(mfu, '%')} of its time at the peaks of its GPU ({peaks.product}): its shapes or "
-            "times are wrong, so the trace has no MFU"
-        )
-        mfu = None
+        warnings.append(_warn_of_use(mfu, peaks))
     return Arithmetic(
         flop_per_epoch=sum(one.flop_per_epoch for one in groups),
         known_share=known_share,
         product=peaks.product if peaks else None,
         source=peaks.source if peaks else None,
-        mfu=mfu,
+        mfu=None if warnings else mfu,
         groups=sorted(groups, key=lambda one: -one.flop_per_epoch),
     ), warnings
 
@@ -77,6 +72,13 @@ def _measure_use(groups: Sequence[KernelRate], length_s: float) -> float | None:
     """Return which share of a time the FLOP would take at their peaks; None if a peak is not known."""
     least_s = [one.flop_per_epoch / one.peak_flop_per_s for one in groups if one.peak_flop_per_s]
     return sum(least_s) / length_s if len(least_s) == len(groups) else None
+
+
+def _warn_of_use(mfu: float, peaks: GpuPeaks) -> str:
+    return (
+        f"its FLOP would take {format_value(mfu, '%')} of its time at the peaks of its GPU ({peaks.product}): its shapes or "
+        "times are wrong, so the trace has no MFU"
+    )
 
 
 def _describe_kernels(trace: Trace, activity: pd.DataFrame, operators: pd.DataFrame, epochs: Intervals) -> pd.DataFrame:
