@@ -146,6 +146,28 @@ def test_the_known_share_of_idle_time_is_said(tmp_path):
     assert "Of the GPU idle time, 33 % has a known cause, 67 % is unknown host time, and 0.0 % is unexplained." in lines
 
 
+def test_the_known_share_of_idle_time_is_that_of_the_epochs_that_count(tmp_path):
+    """The first of three epochs warms up: its 900 µs in no range are in no table by epoch, and in no share."""
+    trace = TraceBuilder()
+    for begin in (0, 1000, 2000):
+        trace.range("epoch", begin, begin + 1000)
+        trace.range("dataload", begin, begin + (900 if begin else 1))
+        trace.kernel(begin + 900, begin + 1000)
+    lines = printed(print_summary, analyze_trace(trace.write(tmp_path)))
+    assert "Of the GPU idle time, 100 % has a known cause, 0.0 % is unknown host time, and 0.0 % is unexplained." in lines
+
+
+def test_of_several_gpus_it_is_said_that_the_busy_time_is_of_any(tmp_path):
+    trace = TraceBuilder()
+    for begin in (0, 1000):
+        trace.range("epoch", begin, begin + 1000)
+        trace.kernel(begin, begin + 500, device=0)
+        trace.kernel(begin + 500, begin + 900, device=1)
+    first = printed(print_summary, analyze_trace(trace.write(tmp_path)))
+    said = "at least one of 2 GPUs (Test GPU) busy 90 % of the time, 90 % with kernels."
+    assert f"2 epochs; mean 1.00 ms; {said}" in first
+
+
 PAIR = Path(__file__).parents[2] / "records/2026-11-23-h200-profiling-pair"
 PAIR_LENGTHS = {"before": 10_000, "after": 9_000}  # µs of each of two epochs; a kernel runs through half of each
 

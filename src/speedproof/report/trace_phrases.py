@@ -110,10 +110,13 @@ def describe_paths(summary: Summary) -> str:
 
 
 def describe_explained_share(summary: Summary) -> str:
-    """Return how much of the time without a kernel has a cause that is known."""
+    """Return how much of the time without a kernel, in iterations that count if it is in these, has a cause that is known."""
     from speedproof.trace.causes import HOST, NO_RANGE, UNEXPLAINED  # which no table of a results folder needs
 
-    whole = sum(idle_gap.total_s for idle_gap in summary.idle_gaps)
-    unknown = sum(idle_gap.total_s for idle_gap in summary.idle_gaps if idle_gap.cause in (HOST, NO_RANGE))
-    unexplained = sum(idle_gap.total_s for idle_gap in summary.idle_gaps if idle_gap.cause == UNEXPLAINED)
+    counted = [(gap.cause, gap.seconds_per_epoch) for gap in summary.idle_gaps]
+    if not any(seconds for _, seconds in counted):
+        counted = [(gap.cause, gap.total_s) for gap in summary.idle_gaps]
+    whole = sum(seconds for _, seconds in counted)
+    unknown = sum(seconds for cause, seconds in counted if cause in (HOST, NO_RANGE))
+    unexplained = sum(seconds for cause, seconds in counted if cause == UNEXPLAINED)
     return PROSE["explained_share"](*(part / whole for part in (whole - unknown - unexplained, unknown, unexplained)))
