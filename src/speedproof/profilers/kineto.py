@@ -23,6 +23,7 @@ from speedproof.profilers.chrome_columns import (
     read_arguments,
     read_integer,
     read_nanoseconds,
+    read_size,
     read_system_id,
 )
 from speedproof.profilers.chrome_events import ChromeHead, stream_events
@@ -263,7 +264,7 @@ def _event_columns(table: str, event: dict[str, Any]) -> dict[str, Any]:
         values["correlation"] = read_integer(arguments, "correlation") or None
     if table == "copies":
         kind, source, target = _read_copy(name)
-        values |= {"bytes": read_integer(arguments, "bytes"), "kind": kind, "source_memory": source, "target_memory": target}
+        values |= {"bytes": read_size(arguments), "kind": kind, "source_memory": source, "target_memory": target}
     return values
 
 
