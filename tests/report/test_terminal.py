@@ -42,7 +42,7 @@ def test_a_summary_is_tables_of_its_numbers(summary):
     # Device, stream, busy an epoch: kernels 3045 us, a copy of 100 us.
     assert "0 all 1.57 ms 1.52 ms 50.0 µs 0 s" in lines
     assert "transforms move transforms off the main thread, onto the GPU, or into a cache 1.50 ms" in lines
-    assert "A training epoch without idle gaps would take 1.55 ms; max(GPU busy, data time) is 2.00 ms." in lines
+    assert "A training epoch without idle gaps would take 1.55 ms; if the GPU waited only for data, 2.00 ms." in lines
     assert "No phase accounts for 0.0 % of the GPU's busy time." in lines
     assert [line for line in lines if line.startswith("Of the GPU idle time, ") and "is unknown host time" in line]
     assert lines[2].startswith("Note: 2 processes used a GPU: this is process 0, with 76% of the GPU time")

@@ -74,6 +74,13 @@ def test_long_tables_go_through_the_epochs_no_oftener_than_short_ones(summary):
     assert walks[0] == walks[1]
 
 
+def test_a_warning_has_one_full_stop(summary):
+    noted = summary.model_copy(update={"warnings": ["The profiler says so.", "Was CUDA traced?", "kernels are missing"]})
+    page = compose_trace(Traced("mine", noted), NONE)
+    ((caveats,),) = (section.elements for section in page.sections if section.anchor == "to-know")
+    assert [*map(say, caveats.lines)] == ["The profiler says so.", "Was CUDA traced?", "kernels are missing."]
+
+
 def test_a_pair_says_which_takes_longer_and_its_steps_add_up(summary, tmp_path):
     other = analyze_trace(shortened().write(tmp_path))
     a, b = Traced("before", summary), Traced("after", other)
