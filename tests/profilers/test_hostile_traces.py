@@ -57,6 +57,20 @@ def test_whole_numbers_may_be_written_as_fractions(tmp_path):
     assert read_table(tmp_path / "trace", "kernels")["stream"].to_pylist() == [7]
 
 
+def test_a_copy_of_half_a_byte_is_of_unknown_size(tmp_path):
+    copies = [KERNEL | {"cat": "gpu_memcpy", "ts": at, "args": {"bytes": size}} for at, size in enumerate((0.5, "many", 7))]
+    convert_input(write_events(tmp_path / "a.json", *copies), tmp_path / "trace")
+    assert read_table(tmp_path / "trace", "copies")["bytes"].to_pylist() == [None, None, 7]
+
+
+def test_a_packed_file_with_a_wrong_checksum_is_called_damaged(tmp_path):
+    packed = bytearray(gzip.compress(write_events(tmp_path / "a.json").read_bytes()))
+    packed[-8] ^= 1  # of the checksum
+    (tmp_path / "a.json.gz").write_bytes(packed)
+    with pytest.raises(ProfilingError, match=r"a.json.gz: not readable \(CRC check failed .*\); export it again"):
+        convert_input(tmp_path / "a.json.gz", tmp_path / "trace")
+
+
 def test_a_file_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path):
     path = tmp_path / "a.json.gz"
     with gzip.open(path, "wb") as file:

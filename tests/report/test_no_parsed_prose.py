@@ -42,6 +42,7 @@ ALLOWED = {
         "commands of users",
         {"shlex.split", "_ASSIGNMENT.match", "first.startswith", "word.startswith", "word.endswith", "_REDIRECTION.fullmatch"},
     ),
+    "report/trace_page.py": ("whether a note of a profiler ends a sentence", {"warning.endswith"}),
     "report/prose.py": ("the lines of a template", {"getattr(_load_macros(self._template), name)(*data).split"}),
     "run/proof/judging.py": ("the user's quality command", {"shlex.split", "word.partition"}),
     "run/proof/left_files.py": (

@@ -5,6 +5,7 @@ import pytest
 from speedproof.report.document import Bars, Markup, Table
 from speedproof.report.html import compose_html
 from speedproof.report.timeline.fragment import TracedVariant, render_timeline
+from speedproof.report.trace_listings import list_summary
 from speedproof.report.trace_page import Traced, compose_pair, compose_trace
 from speedproof.trace.diff import compare_summaries
 from speedproof.trace.summarize import analyze_trace
@@ -12,6 +13,16 @@ from tests.report.pages import Page, find_live
 from tests.trace.handmade import TraceBuilder, two_epochs
 
 NONE = Markup("", instead="")
+
+
+class CountedList(list):
+    """Epochs that count how often they are gone through."""
+
+    walks = 0
+
+    def __iter__(self):
+        self.walks += 1
+        return super().__iter__()
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +61,24 @@ def test_a_trace_answers_on_its_first_screen_and_shows_what_is_long(summary):
     assert list(map(say, gaps.rows[0][:3])) == ["0.015140", "4.86 ms", "2"]  # from 15,140 to 20,000 µs
     (path,) = tables_of(page, "path")
     assert [row[0] for row in path.rows] == ["1", "2"]
+
+
+def test_long_tables_go_through_the_epochs_no_oftener_than_short_ones(summary):
+    """A trace with a request's number in each name has thousands of rows and of epochs, and took their product in time."""
+    walks = []
+    for times in (1, 100):
+        epochs = CountedList(summary.epochs)
+        rows = {"phases": summary.phases * times, "account": summary.account * times}
+        list(list_summary(summary.model_copy(update={"epochs": epochs, **rows})))
+        walks.append(epochs.walks)
+    assert walks[0] == walks[1]
+
+
+def test_a_warning_has_one_full_stop(summary):
+    noted = summary.model_copy(update={"warnings": ["The profiler says so.", "Was CUDA traced?", "kernels are missing"]})
+    page = compose_trace(Traced("mine", noted), NONE)
+    ((caveats,),) = (section.elements for section in page.sections if section.anchor == "to-know")
+    assert [*map(say, caveats.lines)] == ["The profiler says so.", "Was CUDA traced?", "kernels are missing."]
 
 
 def test_a_pair_says_which_takes_longer_and_its_steps_add_up(summary, tmp_path):

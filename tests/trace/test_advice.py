@@ -85,6 +85,17 @@ def test_a_cause_is_found_and_only_its_own_advice_is_given(tmp_path, cause):
     assert {one.rule for one in summary.advice} - {"low utilisation"} == rules
 
 
+@pytest.mark.parametrize(("profiler", "what"), [("nsys", "NVTX ranges"), ("kineto", "record_function")])
+def test_what_is_unknown_is_marked_as_the_profiler_records_it(tmp_path, profiler, what):
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 2000)
+    trace.range("forward", 0, 400)
+    trace.kernel(800, 2000)
+    said = {one.rule: one.text for one in analyze_trace(trace.write(tmp_path, profiler)).advice}
+    assert set(said) == {"host code", "unmarked code"}
+    assert all((name in text) == (name == what) for text in said.values() for name in ("NVTX ranges", "record_function"))
+
+
 @pytest.mark.parametrize("rule", TOPICS)
 def test_what_a_detail_is_about_decides_the_advice(tmp_path, rule):
     assert [one.rule for one in analyze(tmp_path, TOPICS[rule]).advice] == [rule]

@@ -195,6 +195,27 @@ def test_the_first_launch_of_a_kernel_loads_it(tmp_path):
     assert [one.rule for one in summary.advice] == ["low utilisation", "first use"]
 
 
+def test_two_first_launches_that_take_long_load_their_kernels(tmp_path):
+    """No other launch shows how long one takes; 17 ms are thousands of times what any needs."""
+    trace = TraceBuilder()
+    trace.call("cudaLaunchKernel", 0, 17_000, 0)
+    trace.kernel(17_010, 17_020, 0, name="a")
+    trace.call("cudaLaunchKernel", 17_020, 35_020, 1)
+    trace.kernel(35_000, 35_030, 1, name="b")  # before its launch returns
+    assert idle_gaps_of(analyze_trace(trace.write(tmp_path)))["loading kernels", ""] == (2, 17_000 + 17_980)
+
+
+def test_a_graph_s_launch_loads_nothing_however_long_it_takes(tmp_path):
+    trace = TraceBuilder()
+    for number in range(3):
+        trace.call("cudaLaunchKernel", 100 * number, 100 * number + 5, number)
+        trace.kernel(100 * number + 6, 100 * number + 90, number, name="k")
+    trace.call("cudaGraphLaunch", 300, 2300, 3)
+    for number in range(10):
+        trace.kernel(310 + 200 * number, 450 + 200 * number, 3, name=f"g{number}")
+    assert "loading kernels" not in {cause for cause, _ in idle_gaps_of(analyze_trace(trace.write(tmp_path)))}
+
+
 def test_a_thread_that_goes_backward_loads_nothing(tmp_path):
     """What it marks is communication; it was taken for a loader that shares Python's lock."""
     trace = one_epoch()

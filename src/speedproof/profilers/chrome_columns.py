@@ -80,6 +80,14 @@ def read_integer(arguments: dict[str, Any], name: str) -> int | None:
     raise ValueError(f"an event whose {name} is not a whole number: {str(value)[:40]}")
 
 
+def read_size(arguments: dict[str, Any]) -> int | None:
+    """Return the bytes of a copy; None: they are unknown, or no number of bytes."""
+    try:
+        return read_integer(arguments, "bytes")
+    except ValueError:
+        return None
+
+
 def read_system_id(value: object) -> int | None:
     """Return the number of a process or thread, which some profilers write as a text; None: it is none."""
     if isinstance(value, str) and _PROCESS_OR_THREAD.fullmatch(value):

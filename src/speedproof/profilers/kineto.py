@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from speedproof.profilers.chrome_columns import (
     ON_DEVICE,
@@ -22,6 +23,7 @@ from speedproof.profilers.chrome_columns import (
     read_arguments,
     read_integer,
     read_nanoseconds,
+    read_size,
     read_system_id,
 )
 from speedproof.profilers.chrome_events import ChromeHead, stream_events
@@ -31,7 +33,7 @@ from speedproof.profilers.ranges import RecordedRange
 from speedproof.profilers.torch_format import KINETO
 from speedproof.profilers.torch_hook import EXPORT_SUFFIX
 from speedproof.profilers.traced_devices import read_devices
-from speedproof.profilers.traced_flop import read_work
+from speedproof.profilers.traced_flop import count_traced
 from speedproof.results.trace_tables import TABLES, GpuTracing, TraceInfo
 from speedproof.util.errors import ProfilingError
 
@@ -196,7 +198,12 @@ def _make_tables(events: EventColumns, process: int) -> dict[str, pa.Table]:
     operators, functions = raw["operators"], raw.pop("host_calls")
     others = [table for name, table in raw.items() if name not in ("operators", "flop") and "end_ns" in table.column_names]
     raw["host_calls"] = join_host_calls(operators, functions, others)
-    return raw | {name: _outermost(raw[name]) for name in ("operators", "flop")}
+    known = raw["flop"]["flop"].is_valid()
+    counted, unknown = (_outermost(raw["flop"].filter(which)) for which in (known, pc.invert(known)))
+    return raw | {
+        "operators": _outermost(raw["operators"]),
+        "flop": pa.concat_tables([counted, _leave_out_covered(unknown, counted)]),
+    }
 
 
 def _about(version: str, gpu_tracing: GpuTracing, warnings: list[str]) -> TraceInfo:
@@ -235,7 +242,7 @@ def convert_largest(exports: Path, folder: Path) -> None:
 def _add(events: EventColumns, table: str, event: dict[str, Any]) -> None:
     values = _event_columns(table, event)
     events.add(table, values)
-    if table == "operators" and (work := read_work(values["name"], read_arguments(event))) is not None:
+    if table == "operators" and (work := count_traced(values["name"], read_arguments(event))) is not None:
         events.add("flop", values | work)
 
 
@@ -257,7 +264,7 @@ def _event_columns(table: str, event: dict[str, Any]) -> dict[str, Any]:
         values["correlation"] = read_integer(arguments, "correlation") or None
     if table == "copies":
         kind, source, target = _read_copy(name)
-        values |= {"bytes": read_integer(arguments, "bytes"), "kind": kind, "source_memory": source, "target_memory": target}
+        values |= {"bytes": read_size(arguments), "kind": kind, "source_memory": source, "target_memory": target}
     return values
 
 
@@ -278,6 +285,17 @@ def _outermost(operators: pa.Table) -> pa.Table:
         mine = order[thread[order] == number]
         covered_ns = np.maximum.accumulate(end_ns[mine])
         kept[mine[1:]] = start_ns[mine[1:]] >= covered_ns[:-1]
+    return operators.filter(pa.array(kept))
+
+
+def _leave_out_covered(operators: pa.Table, others: pa.Table) -> pa.Table:
+    """Keep the operators that neither hold nor lie in one of the others, which are disjoint on each thread."""
+    start_ns, end_ns, thread = (operators[name].to_numpy() for name in ("start_ns", "end_ns", "thread"))
+    kept = np.ones(len(thread), dtype=bool)
+    for number in np.unique(thread):
+        here, mine = others.filter(pc.equal(others["thread"], number)), thread == number
+        begun = np.searchsorted(np.sort(here["start_ns"].to_numpy()), end_ns[mine])
+        kept[mine] = begun <= np.searchsorted(np.sort(here["end_ns"].to_numpy()), start_ns[mine], side="right")
     return operators.filter(pa.array(kept))
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from speedproof.profilers.selection import Selection
     from speedproof.results.trace_tables import TraceInfo
 
+_CHECKSUM = 8  # bytes at the end of a gzip file: its checksum and size
 _HEAD = 1 << 16  # bytes that content is recognized by, as it is or unpacked
 _GZIP = b"\x1f\x8b"
 
@@ -95,5 +96,5 @@ def read_unpacked(path: Path) -> bytes:
     head = read_head(path)
     if head.startswith(_GZIP):
         with suppress(zlib.error):
-            return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, _HEAD)
+            return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head[:-_CHECKSUM], _HEAD)  # which may be wrong
     return head

@@ -19,6 +19,13 @@ _LARGEST = 1 << 62  # of a count that a table holds
 _FLAGS = {"True": True, "False": False}
 
 
+def count_traced(name: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the columns of an operator that has FLOP, which are null if its shapes do not show them; None of any other."""
+    if name.removeprefix("aten::") not in FORMULAS or "Input Dims" not in arguments:
+        return None
+    return read_work(name, arguments) or {"flop": None, "bytes": None, "type": ""}
+
+
 def read_work(name: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return FLOP, least bytes and type of an operator's event; None if they do not follow from its shapes."""
     operator = name.removeprefix("aten::")

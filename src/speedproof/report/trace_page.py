@@ -200,7 +200,12 @@ def _list_facts(traces: Sequence[Traced], notes: Sequence[str] = ()) -> Iterator
 def _list_notes(traces: Sequence[Traced]) -> list[Words]:
     """Return the warnings of the analysis, with the variant's name if there are several."""
     return [
-        [VariantName(traced.title), f": {warning}."] if len(traces) > 1 else f"{warning}."
+        [VariantName(traced.title), f": {warning}"] if len(traces) > 1 else warning
         for traced in traces
-        for warning in traced.summary.warnings
+        for warning in map(_end_sentence, traced.summary.warnings)
     ]
+
+
+def _end_sentence(warning: str) -> str:
+    """Return a warning with a full stop, unless it ends a sentence already, as a profiler's own do."""
+    return warning if warning.endswith((".", "?", "!")) else f"{warning}."

@@ -6,7 +6,16 @@ from typing import get_args
 
 from speedproof.report.document import VariantName
 from speedproof.report.prose import Prose
-from speedproof.results.summary import Communication, GpuUntraced, Launches, PathClass, SampledMetric, Summary, name_several
+from speedproof.results.summary import (
+    MFU_NEEDS_KNOWN,
+    Communication,
+    GpuUntraced,
+    Launches,
+    PathClass,
+    SampledMetric,
+    Summary,
+    name_several,
+)
 from speedproof.results.trace_results import Difference
 from speedproof.util.numbers import format_count, format_large, format_value
 from speedproof.util.units import MIB
@@ -60,7 +69,8 @@ def describe_arithmetic(summary: Summary) -> Iterator[str]:
     """Yield how much an iteration computes, and how well that uses the GPU, if operators' shapes were recorded."""
     if (one := summary.arithmetic) is not None:
         lost = 0.0 if one.known_share is None else 1 - one.known_share
-        yield PROSE["arithmetic"](summary, one, format_large(one.flop_per_epoch, "FLOP"), lost if lost >= _LOST else 0.0)
+        flop, few = format_large(one.flop_per_epoch, "FLOP"), lost > 1 - MFU_NEEDS_KNOWN
+        yield PROSE["arithmetic"](summary, one, flop, lost if lost >= _LOST else 0.0, few)
 
 
 def describe_epoch_change(a: str, b: str, difference: Difference) -> list[str]:
@@ -100,10 +110,13 @@ def describe_paths(summary: Summary) -> str:
 
 
 def describe_explained_share(summary: Summary) -> str:
-    """Return how much of the time without a kernel has a cause that is known."""
+    """Return how much of the time without a kernel, in iterations that count if it is in these, has a cause that is known."""
     from speedproof.trace.causes import HOST, NO_RANGE, UNEXPLAINED  # which no table of a results folder needs
 
-    whole = sum(idle_gap.total_s for idle_gap in summary.idle_gaps)
-    unknown = sum(idle_gap.total_s for idle_gap in summary.idle_gaps if idle_gap.cause in (HOST, NO_RANGE))
-    unexplained = sum(idle_gap.total_s for idle_gap in summary.idle_gaps if idle_gap.cause == UNEXPLAINED)
+    counted = [(gap.cause, gap.seconds_per_epoch) for gap in summary.idle_gaps]
+    if not any(seconds for _, seconds in counted):
+        counted = [(gap.cause, gap.total_s) for gap in summary.idle_gaps]
+    whole = sum(seconds for _, seconds in counted)
+    unknown = sum(seconds for cause, seconds in counted if cause in (HOST, NO_RANGE))
+    unexplained = sum(seconds for cause, seconds in counted if cause == UNEXPLAINED)
     return PROSE["explained_share"](*(part / whole for part in (whole - unknown - unexplained, unknown, unexplained)))

@@ -1,5 +1,6 @@
 """`summary.json`: where the time of one trace went. Tables of the same content lie beside it as CSV."""
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +14,9 @@ SUMMARY_FILE = "summary.json"
 # A first epoch pays for cuDNN's set-up, lazy loading of kernels and the allocator's growth. It is left out of what epochs
 # have in common as soon as two others remain.
 WARM_UP_NEEDS_EPOCHS = 3
+
+# An MFU of less than this share of the time in kernels that multiply would be far below the real one.
+MFU_NEEDS_KNOWN = 0.5
 
 EpochPart = Literal["training", "validation", "outside"]
 IterationUnit = Literal["epoch", "step", "iteration", "stretch"]
@@ -296,7 +300,8 @@ class Arithmetic(_Row):
 
     flop_per_epoch: float = Field(description="FLOP per counted iteration")
     known_share: float | None = Field(
-        description="Share of the time of kernels that multiply, by name, whose FLOP are known; null: no such kernels"
+        description="Share of the time of kernels that multiply, by name (without a GPU: of operators that do), whose FLOP are "
+        "known; null: there is none"
     )
     product: str | None = Field(description="The GPU whose datasheet counts; null: none, or unknown")
     source: str | None = Field(description="That datasheet")
@@ -412,7 +417,7 @@ class Summary(_Row):
         """Return the number by which each epoch is called, by its index: its range's own, else the index."""
         return {epoch.index: epoch.index if epoch.number is None else epoch.number for epoch in self.epochs}
 
-    @property
+    @cached_property  # each row of many tables asks
     def validates(self) -> bool:
         """Return whether an epoch has a validation part."""
         return any(epoch.validates for epoch in self.epochs)

@@ -92,7 +92,7 @@ TABLES: dict[str, pa.Schema] = {
     # Operators of the framework on the CPU that no other one called (kineto only).
     "operators": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
     # Operators whose FLOP follow from their shapes, the outermost of such (kineto only): `bytes` is what they read and write at
-    # least, `type` that of their numbers, e.g. "bfloat16".
+    # least, `type` that of their numbers, e.g. "bfloat16". If an operator's shapes do not show its FLOP, these are null.
     "flop": pa.schema(
         [
             *_TIMES,
@@ -138,7 +138,7 @@ TABLES: dict[str, pa.Schema] = {
 ADDED = frozenset({"flop", "library", "metrics", "memory", "cpu_samples", "host_calls", "python_samples"})
 
 # What may be unknown of an event. The end of a range may be, too.
-_NULLABLE = frozenset({"process", "thread", "end_thread", "device", "stream", "correlation", "graph", "bytes"})
+_NULLABLE = frozenset({"process", "thread", "end_thread", "device", "stream", "correlation", "graph", "bytes", "flop"})
 
 
 # Whether the trace would show a GPU's work if there had been any: it was traced; it was not; tracing it may have failed; the

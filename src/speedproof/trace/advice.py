@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from speedproof.results.names import ProfilerName
 from speedproof.results.summary import Advice
 from speedproof.trace import causes
 from speedproof.trace.causes import Topic
@@ -22,6 +23,10 @@ class _Rule:
     causes: tuple[str, ...]
     topics: tuple[Topic, ...] | None = None  # of the details to which it applies; None: to all
     hides: bool = False  # behind kernels: the saving is at most the time with kernels
+    kineto: str = ""  # what to do in torch.profiler, which records no NVTX ranges, if that is something else
+
+    def write(self, profiler: ProfilerName) -> str:
+        return self.kineto if profiler == "kineto" and self.kineto else self.text
 
     def applies(self, idle_gaps: pd.DataFrame) -> "pd.Series[bool]":
         found = idle_gaps["cause"].isin(self.causes)
@@ -100,12 +105,22 @@ _RULES = [
         "load in processes, not in threads: threads share Python's lock with the loop",
         (causes.BESIDE,),
     ),
-    _Rule("host code", "the trace does not show the cause: add NVTX ranges, or sample the CPU", (causes.HOST,)),
-    _Rule("unmarked code", "add NVTX ranges between the phases to see what runs there", (causes.NO_RANGE,)),
+    _Rule(
+        "host code",
+        "the trace does not show the cause: add NVTX ranges, or sample the CPU",
+        (causes.HOST,),
+        kineto="the trace does not show the cause: name its parts with record_function, or record with with_stack=True",
+    ),
+    _Rule(
+        "unmarked code",
+        "add NVTX ranges between the phases to see what runs there",
+        (causes.NO_RANGE,),
+        kineto="name the code with record_function, or record with with_stack=True, to see what runs there",
+    ),
 ]
 
 
-def give_advice(idle_gaps: pd.DataFrame, epochs_ns: int, count: int, free_ns: int) -> list[Advice]:
+def give_advice(idle_gaps: pd.DataFrame, epochs_ns: int, count: int, free_ns: int, profiler: ProfilerName) -> list[Advice]:
     """Return advice, the largest saving first.
 
     Rules overlap (a pageable copy is an exposed one too), so their savings do not add up. The idle gaps are those of `count`
@@ -120,4 +135,4 @@ def give_advice(idle_gaps: pd.DataFrame, epochs_ns: int, count: int, free_ns: in
     if nothing_runs > (1 - _LOW_UTILISATION) * epochs_ns:
         found.append((_Rule("low utilisation", "the GPU is idle more than half of the time", ()), nothing_runs))
     worth = sorted((pair for pair in found if pair[1] >= _WORTH_SAYING * epochs_ns), key=lambda pair: -pair[1])
-    return [Advice(rule=rule.name, text=rule.text, seconds_per_epoch=ns / count / NS_PER_S) for rule, ns in worth]
+    return [Advice(rule=rule.name, text=rule.write(profiler), seconds_per_epoch=ns / count / NS_PER_S) for rule, ns in worth]

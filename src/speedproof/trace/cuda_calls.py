@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from speedproof.trace.events import Trace, bounds_of, join_names, rename, with_names
-from speedproof.trace.intervals import Intervals, union
+from speedproof.trace.intervals import Array, Intervals, union
 from speedproof.trace.loop import Loop
 from speedproof.trace.roles import goes_backward
 from speedproof.util.units import NS_PER_MS
@@ -88,14 +88,22 @@ def find_loading(calls: pd.DataFrame, activity: pd.DataFrame) -> Intervals:
         begun = np.append(asked["start_ns"].to_numpy(), np.iinfo(np.int64).max)[following]
         done = np.append(asked["end_ns"].to_numpy(), 0)[following]
         end[here] = np.where(begun - end[here] < BETWEEN_LAUNCHES_NS, done, end[here])
-    first = _find_slow_firsts(launches, activity) if loads.empty else launches.iloc[:0]  # else the trace shows them
-    return union(*(np.concatenate(pair) for pair in zip((start, end), bounds_of(first), strict=True)))
+    none = np.zeros(0, np.int64)
+    first = _find_slow_firsts(launches, activity) if loads.empty else (none, none)  # else the trace shows them
+    return union(*(np.concatenate(pair) for pair in zip((start, end), first, strict=True)))
 
 
-def _find_slow_firsts(launches: pd.DataFrame, activity: pd.DataFrame) -> pd.DataFrame:
-    """Return the first launches of kernels that took so long that they must have loaded them."""
+def _find_slow_firsts(launches: pd.DataFrame, activity: pd.DataFrame) -> tuple[Array, Array]:
+    """Return the first launches of kernels that took so long that they must have loaded them, each until its kernel starts.
+
+    A graph's launch takes long since it has many kernels.
+    """
     kernels = activity[activity["kernel"] & (activity["launch"] >= 0)]
-    first = kernels["launch"][~kernels["name"].duplicated()]  # in order of their start
-    took = launches["end_ns"] - launches["start_ns"]
-    slow = took >= max(_LOADS_FROM_NS, _LOADS_FROM_TIMES * (float(took.median()) if len(took) else 0))
-    return launches[slow & launches.index.isin(first)]
+    starts_ns = kernels.groupby("launch")["start_ns"].min()
+    launches = with_names(launches[launches.index.isin(starts_ns.index)], lambda name: "Graph" not in name)
+    first = launches.index.isin(kernels["launch"][~kernels["name"].duplicated()])  # in order of their start
+    start, end = bounds_of(launches)
+    usual = float(np.median((end - start)[~first])) if not first.all() else 0.0
+    slow = first & (end - start >= max(_LOADS_FROM_NS, _LOADS_FROM_TIMES * usual))
+    begun = starts_ns.reindex(launches.index).to_numpy()
+    return start[slow], np.clip(begun, start, end)[slow]

@@ -15,7 +15,8 @@ PHASES = frozenset(TRAINING_PHASES + VALIDATION_PHASES)
 # (`IteratorGetNext`, `Iterator::Prefetch`), and what people write: `data loading`, `Load Data`, `get_batch`, `data`, `load`.
 _LOADS_DATA = re.compile(
     r"data[ _-]?(load|wait|fetch|iter|prep)"
-    r"|(load|get|fetch|next|read|wait)\w*[ _-]?(for[ _-])?(the[ _-])?(data|batch|input|sample)"
+    r"|(load|fetch|wait|(?<![a-z])(get|next|read)|(?-i:(?<=[a-z])(Get|Next|Read)))"  # starts a word, in camel case too
+    r"\w*[ _-]?(for[ _-])?(the[ _-])?(data|batch|input|sample)"
     r"|(batch|input|sample)[ _-]?(load|fetch|prep|wait)|^(batch |train |training )?(data|input)$|^load(ing)?$"
     r"|__next__|iterator(::|getnext)"
     r"|input[ _-]?pipeline",
@@ -55,7 +56,9 @@ def handles_samples(name: str) -> bool:
 
 
 def validates(name: str) -> bool:
-    return name in VALIDATION_PHASES or (name not in PHASES and _VALIDATES.search(name) is not None)
+    if name in PHASES:
+        return name in VALIDATION_PHASES
+    return _VALIDATES.search(name) is not None and not goes_backward(name)
 
 
 def goes_backward(name: str) -> bool:

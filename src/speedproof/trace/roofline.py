@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from speedproof.results.summary import Arithmetic, KernelRate
+from speedproof.results.summary import MFU_NEEDS_KNOWN, Arithmetic, KernelRate
 from speedproof.trace.events import Trace
 from speedproof.trace.intervals import Array, Intervals, holder
 from speedproof.trace.kernel_groups import DATA_GRADIENT, MULTIPLYING, WEIGHT_GRADIENT, group_of, uses_tensor_cores
 from speedproof.util.gpu_peaks import BEYOND, GpuPeaks, find_common_peaks
-from speedproof.util.numbers import format_large
+from speedproof.util.numbers import format_large, format_value
 from speedproof.util.units import NS_PER_S
 
 _TF32 = "tf32"  # what the rate of float32 on tensor cores is called
@@ -26,14 +26,13 @@ def measure_arithmetic(
 ) -> tuple[Arithmetic | None, list[str]]:
     """Return the FLOP of a process' operators in these iterations beside its GPU's peaks, and which speeds are impossible."""
     operators = trace.flop[trace.flop["process"] == process].reset_index(drop=True)
-    if operators.empty or not len(epochs):
+    known = operators["flop"] >= 0
+    if not known.any() or not len(epochs):
         return None, []
     if activity.empty:
-        inside = holder(epochs, operators["start_ns"].to_numpy()) >= 0
-        flop = float(operators["flop"][inside].sum()) / len(epochs)
-        return Arithmetic(flop_per_epoch=flop, known_share=None, product=None, source=None, mfu=None, groups=[]), []
-    devices = activity["device"].unique()
-    peaks = find_common_peaks(trace.devices.get(device) for device in devices)
+        return _count_on_cpu(operators[holder(epochs, operators["start_ns"].to_numpy()) >= 0], len(epochs)), []
+    operators = operators[known].reset_index(drop=True)
+    peaks = find_common_peaks(map(trace.devices.get, devices := activity["device"].unique()))
     kernels = _describe_kernels(trace, activity, operators, epochs)
     groups, warnings = [], list[str]()
     for key, mine in _share_out(kernels, operators).groupby(["group", "type", "tensor_cores"], sort=False):
@@ -44,21 +43,42 @@ def measure_arithmetic(
         return None, []
     multiplying = kernels[kernels["multiplies"]]
     whole_ns = int(multiplying["length"].sum())
+    known_share = int(multiplying["length"][multiplying["operator"] >= 0].sum()) / whole_ns if whole_ns else None
     length_s = float(epochs.length.mean()) / NS_PER_S
+    most_known = known_share is None or known_share >= MFU_NEEDS_KNOWN
+    mfu = _measure_use(groups, length_s * len(devices)) if peaks and most_known and not warnings else None
+    if peaks and mfu is not None and mfu > 1:
+        warnings.append(_warn_of_use(mfu, peaks))
     return Arithmetic(
         flop_per_epoch=sum(one.flop_per_epoch for one in groups),
-        known_share=int(multiplying["length"][multiplying["operator"] >= 0].sum()) / whole_ns if whole_ns else None,
+        known_share=known_share,
         product=peaks.product if peaks else None,
         source=peaks.source if peaks else None,
-        mfu=None if warnings else _measure_use(groups, length_s * len(devices)),
+        mfu=None if warnings else mfu,
         groups=sorted(groups, key=lambda one: -one.flop_per_epoch),
     ), warnings
+
+
+def _count_on_cpu(operators: pd.DataFrame, epochs: int) -> Arithmetic:
+    """Return the FLOP of operators, those of unknown FLOP among them, in so many iterations without a GPU."""
+    known = operators["flop"] >= 0
+    length = operators["end_ns"] - operators["start_ns"]
+    share = float(length[known].sum() / length.sum()) if length.sum() else None
+    flop = float(operators["flop"][known].sum()) / epochs
+    return Arithmetic(flop_per_epoch=flop, known_share=share, product=None, source=None, mfu=None, groups=[])
 
 
 def _measure_use(groups: Sequence[KernelRate], length_s: float) -> float | None:
     """Return which share of a time the FLOP would take at their peaks; None if a peak is not known."""
     least_s = [one.flop_per_epoch / one.peak_flop_per_s for one in groups if one.peak_flop_per_s]
     return sum(least_s) / length_s if len(least_s) == len(groups) else None
+
+
+def _warn_of_use(mfu: float, peaks: GpuPeaks) -> str:
+    return (
+        f"its FLOP would take {format_value(mfu, '%')} of its time at the peaks of its GPU ({peaks.product}): its shapes or "
+        "times are wrong, so the trace has no MFU"
+    )
 
 
 def _describe_kernels(trace: Trace, activity: pd.DataFrame, operators: pd.DataFrame, epochs: Intervals) -> pd.DataFrame:

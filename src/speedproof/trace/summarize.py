@@ -135,7 +135,7 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
         unattributed=unattributed,
         ideal_epoch_s=ideal,
         overlapped_epoch_s=overlapped,
-        advice=give_advice(idle_gaps[steady], int(counted.length.sum()), len(counted), free_ns),
+        advice=give_advice(idle_gaps[steady], int(counted.length.sum()), len(counted), free_ns, trace.info.profiler),
         warnings=list(
             dict.fromkeys(
                 [*trace.info.warnings, *loop.warnings, *notes, *unlisted, *impossible, *beyond, *warn_of_others(processes)]
