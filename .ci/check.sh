@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # check.sh install | lint | docs | bare | tools | sources : one part of CI, which .ci/run and .github/workflows call. Only `tools`
-# needs more than Python, make and a compiler: .ci/run installs that. `sources` needs the web. PYTHON names the interpreter of a new .venv; default: python3.
+# needs more than Python, make and a compiler: .ci/run installs that. `sources` needs the web.
+# PYTHON names the interpreter of a new .venv; default: python3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(command -v "${PYTHON:-python3}")

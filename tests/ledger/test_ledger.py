@@ -145,6 +145,19 @@ def test_what_a_source_calls_possible_is_not_contradicted_by_less(ledger, measur
     assert "inconclusive: 3.00×" in result.output and "the source calls this possible" in result.output
 
 
+def test_other_rounds_are_another_call_and_no_command_for_another_folder_is_proposed(ledger, measured, tmp_path):
+    measured(2.0, 1.99)
+    ledger(number=number_of("up to", value="100"))
+    result = call("run", "mine", "--quiet", "--rounds", "4")
+    assert "4 pairs" in result.output and "Next:" not in result.output
+    assert json.loads((tmp_path / "results/ledger/mine/verdict.json").read_text())["rounds"] == 4
+
+
+def test_a_source_without_hardware_is_named_so(ledger):
+    ledger(source=describe_mine()["source"] | {"hardware": None})
+    assert "not measured: about 2.0× documented on unnamed hardware" in call("show", "mine").output
+
+
 def test_the_documented_device_is_no_difference(ledger, measured, tmp_path):
     ledger(source=describe_mine()["source"] | {"device": "Example"})
     measured(2.0, 1.0)

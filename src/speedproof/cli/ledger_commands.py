@@ -72,6 +72,9 @@ def run_ledger_entry(
     source: Annotated[Path | None, typer.Option(help="Folder that holds the published programs. Default: fetch them")] = None,
     ledger: LedgerFolder = _LEDGER,
     out: OwnResults = _OUT,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Timed runs of each command. Default: as in the entry")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for another measurement here to end")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress")] = False,
 ) -> None:
@@ -89,10 +92,11 @@ def run_ledger_entry(
             from speedproof.run.ledger.run_entry import lay_out_programs, run_entry
             from speedproof.run.proof.verdict_output import print_verdict
 
+            changes = {"wait": wait, **({"rounds": rounds} if rounds else {})}
             entry = load_entry(find_entry_file(ledger, name))
             place = lay_out_programs(name, entry, ledger, out, source)
-            verdict = run_entry(name, entry, place, out, wait, status)
-        print_verdict(verdict)
+            verdict = run_entry(name, entry, place, out, changes, status)
+        print_verdict(verdict.model_copy(update={"next_command": None}))  # it would run in another folder
         outcome = judge_entry(entry, out / name)
         say(describe_entry_outcome(entry, outcome))
     raise typer.Exit(LEDGER_STATUS[outcome.verdict])

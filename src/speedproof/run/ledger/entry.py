@@ -50,7 +50,7 @@ class DocumentedSource(Model):
     address: str | None = Field(None, pattern=r"^https?://\S+$", description="Any other page that states it")
     place: EntryText = Field(description="Where in the file or page")
     date: Date | None = Field(None, description="When it was first stated; null if that is not known")
-    hardware: EntryText
+    hardware: EntryText | None = Field(description="null if the source does not say")
     device: EntryText | None = Field(None, description="A word of the device's name, such as A100")
     software: EntryText | None = Field(None, description="Versions, if the source names them")
     data: EntryText
@@ -65,6 +65,11 @@ class DocumentedSource(Model):
     def url(self) -> str:
         """Return the page that states the number."""
         return self.file.url if self.file else str(self.address)
+
+    @property
+    def machine(self) -> str:
+        """Return the hardware as sentences name it."""
+        return self.hardware or "unnamed hardware"
 
 
 NumberReading = Literal["times as fast", "percent faster", "percent less time"]

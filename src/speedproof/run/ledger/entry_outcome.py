@@ -126,7 +126,7 @@ def _list_differences(entry: LedgerEntry, conditions: Conditions, versions: dict
     source, machine = entry.source, conditions.device_name()
     ours = describe_versions(versions) or "no packages recorded"
     return [
-        *([] if source.device and names_device(source.device, machine) else [f"{machine} instead of {source.hardware}"]),
+        *([] if source.device and names_device(source.device, machine) else [f"{machine} instead of {source.machine}"]),
         *entry.conditions,
         f"{ours}; the source names {source.software or 'no versions'}",
     ]
@@ -146,7 +146,7 @@ def describe_measured(outcome: EntryOutcome) -> str:
 
 def describe_entry_outcome(entry: LedgerEntry, outcome: EntryOutcome) -> str:
     """Return an outcome in one sentence that the author of the number could agree with."""
-    documented = f"{entry.documented} documented on {entry.source.hardware}"
+    documented = f"{entry.documented} documented on {entry.source.machine}"
     if outcome.ratio is None:
         return f"{outcome.verdict}: {documented}{f'; {outcome.reason}' if outcome.reason else ''}"
     measured = f"{describe_measured(outcome)} on {outcome.machine}, {format_count(outcome.pairs, 'pair')}, {outcome.date}"

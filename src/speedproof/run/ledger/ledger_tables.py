@@ -79,7 +79,7 @@ def _describe_page_row(path: Path, entry: LedgerEntry, outcome: EntryOutcome, pa
     return [
         Link(entry.title, os.path.relpath(path.absolute(), here)),
         Link(entry.source.project, entry.source.url),
-        f"{entry.documented}, {entry.source.hardware}",
+        f"{entry.documented}, {entry.source.machine}",
         f"{describe_measured(outcome)}, {outcome.machine}" if outcome.ratio else NO_NUMBER,
         str(len(outcome.differences)) if outcome.ratio else NO_NUMBER,
         Link(outcome.verdict, report) if report else outcome.verdict,

@@ -2,7 +2,9 @@
 
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from speedproof.results.published import fetch_published, take_published
 from speedproof.run.ledger.entry import PROGRAMS_FOLDER, LedgerEntry, normalize_package
@@ -16,14 +18,16 @@ from speedproof.util.errors import ConfigError
 _LAID_OUT, _FETCHED = ".programs", ".fetched"
 
 
-def run_entry(name: str, entry: LedgerEntry, place: Path, out: Path, wait: bool, status: Status) -> Verdict:
+def run_entry(name: str, entry: LedgerEntry, place: Path, out: Path, changes: Mapping[str, Any], status: Status) -> Verdict:
     """Prove an entry's commands in the folder `out`/`name`; `place` holds its programs.
+
+    `changes` are keys of its request that have other values.
 
     Raises:
         SpeedproofError: a package is missing, or the proof failed
     """
     check_packages(name, entry, place)
-    return prove_request(entry.request.model_copy(update={"wait": wait}), out / name, place, status)
+    return prove_request(entry.request.model_copy(update=changes), out / name, place, status)
 
 
 def lay_out_programs(name: str, entry: LedgerEntry, ledger: Path, out: Path, source: Path | None) -> Path:
