@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.config.load import schema_text
+from speedproof.run.ledger import run_entry
 from speedproof.run.ledger.entry import LedgerEntry, load_entry, load_ledger
 from speedproof.run.ledger.entry_outcome import EntryOutcome, find_outcomes, judge_entry
 from speedproof.run.ledger.ledger_check import list_ledger_mistakes
@@ -223,6 +224,14 @@ def test_a_missing_package_is_named_before_anything_runs(ledger, tmp_path):
     place = lay_out_programs("mine", entry, tmp_path / "ledger", tmp_path / "out", None)
     with pytest.raises(ConfigError, match=r"mine: \S+python3 lacks .*no-such-package; install that there"):
         check_packages("mine", entry, place)
+
+
+def test_an_entry_for_a_gpu_needs_one(ledger, monkeypatch):
+    monkeypatch.setattr(run_entry, "describe_gpu", lambda: None)
+    ledger(needs={"minutes": 1, "gpu": True, "gpu_minutes": 1})
+    result = call("run", "mine", "--quiet")
+    assert status_of(result) == 3
+    assert "mine: needs a GPU, and `nvidia-smi` lists none here; run it on a machine that has one" in str(result.exception)
 
 
 def test_a_source_that_is_gone_is_found_when_asked(ledger, publisher, tmp_path):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from speedproof.cluster.gpu_monitor import describe_gpu
 from speedproof.results.published import fetch_published, take_published
 from speedproof.run.ledger.entry import PROGRAMS_FOLDER, LedgerEntry, normalize_package
 from speedproof.run.proof.command_lookup import resolve_command
@@ -24,8 +25,10 @@ def run_entry(name: str, entry: LedgerEntry, place: Path, out: Path, changes: Ma
     `changes` are keys of its request that have other values.
 
     Raises:
-        SpeedproofError: a package is missing, or the proof failed
+        SpeedproofError: a GPU or a package is missing, or the proof failed
     """
+    if entry.needs.gpu and describe_gpu() is None:
+        raise ConfigError(f"{name}: needs a GPU, and `nvidia-smi` lists none here; run it on a machine that has one")
     check_packages(name, entry, place)
     return prove_request(entry.request.model_copy(update=changes), out / name, place, status)
 
