@@ -138,6 +138,23 @@ def test_an_entry_runs_from_its_file_alone_and_is_judged_by_its_interval(ledger,
     assert (tmp_path / "results/ledger/mine/verdict.json").is_file()
 
 
+def test_a_kept_record_is_judged_as_the_results_that_it_was_made_of(ledger, measured, tmp_path):
+    measured(2.0, 1.0)
+    call("run", "mine", "--quiet")
+    (own,) = json.loads(call("show", "mine", "--json").output)
+    proof = tmp_path / "results/ledger/mine"
+    for run in proof.glob("results/experiments/*/runs/*"):
+        (run / "log.txt").touch()
+    words = ["--from", proof / "results", "--claims", proof / "programs/claims.yaml", "--out", "records/one"]
+    archived = CliRunner().invoke(app, ["results", "archive", *map(str, words)])
+    assert archived.exit_code == 0, archived.output
+    ledger(records=["records/one"])
+    newest, kept = json.loads(call("show", "mine", "--json").output)
+    assert newest == own
+    assert kept == own | {"results": "records/one"}
+    assert call("check").exit_code == 0
+
+
 def test_what_a_source_calls_possible_is_not_contradicted_by_less(ledger, measured):
     ledger(number=number_of("up to", value="100"))
     measured(3.0, 1.0)
@@ -260,13 +277,11 @@ def test_the_page_has_a_row_for_each_outcome(ledger, tmp_path):
     text = compose_ledger_page(page, tmp_path / "ledger", {"mine": (entry, [found]), "yours": (entry, [])})
     assert "old" not in text and text.endswith(f"{END_TABLE}\n\nMore.\n")
     assert (
-        "| [Mine against theirs](../ledger/mine.yaml) | [Example](https://example.org/page) | about 2.0×, Example 7 |"
+        "| [Mine against theirs](../ledger/mine.yaml) | [Example](https://example.org/page) | ours | about 2.0×, Example 7 |"
         " 2.00× (1.98–2.02×), H200 | 2 | [reproduced](../records/one/report.md) | 2026-11-27 |\n" in text
     )
-    assert (
-        "(../ledger/yours.yaml) | [Example](https://example.org/page) | about 2.0×, Example 7 | – | – | not measured | – |"
-        in text
-    )
+    assert "(../ledger/yours.yaml) | [Example](https://example.org/page) | ours |" in text
+    assert "about 2.0×, Example 7 | – | – | not measured | – |\n" in text
     page.write_text("# Ledger\n")
     with pytest.raises(ConfigError, match=r"ledger\.md: needs a line"):
         compose_ledger_page(page, tmp_path / "ledger", {})

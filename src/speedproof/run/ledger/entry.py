@@ -152,6 +152,11 @@ class LedgerEntry(Model):
         return [*(self.published.files if self.published else []), *self.ours]
 
     @property
+    def program(self) -> str:
+        """Return whose programs run."""
+        return "published" if self.published and not self.ours else "published and ours" if self.published else "ours"
+
+    @property
     def documented(self) -> str:
         """Return the documented number as a table shows it."""
         stated = describe_stated(self.number.stated, self.number.unit, self._tolerance)

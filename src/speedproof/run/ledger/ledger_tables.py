@@ -36,6 +36,7 @@ def describe_entry(entry: LedgerEntry, outcomes: Sequence[EntryOutcome]) -> Iter
     yield entry.title
     yield f"Source: {entry.source.project}, {entry.source.place}, {entry.source.url}"
     yield f"Documented: {entry.documented}: {entry.number.text}"
+    yield f"Program: {entry.program}"
     yield f"Needs: {', '.join([*(['a GPU'] if entry.needs.gpu else []), *entry.needs.packages])}"
     for outcome in outcomes:
         yield describe_entry_outcome(entry, outcome)
@@ -64,7 +65,16 @@ def compose_ledger_page(page: Path, ledger: Path, judged: JudgedEntries) -> str:
 
 
 def _tabulate_page(page: Path, ledger: Path, judged: JudgedEntries) -> str:
-    header = ["Claim", "Project", "Documented", "Measured here (95 % interval)", "Conditions that differ", "Outcome", "Date"]
+    header = [
+        "Claim",
+        "Project",
+        "Program",
+        "Documented",
+        "Measured here (95 % interval)",
+        "Conditions that differ",
+        "Outcome",
+        "Date",
+    ]
     rows = [
         _describe_page_row(ledger / f"{name}.yaml", entry, outcome, page)
         for name, (entry, outcomes) in judged.items()
@@ -79,6 +89,7 @@ def _describe_page_row(path: Path, entry: LedgerEntry, outcome: EntryOutcome, pa
     return [
         Link(entry.title, os.path.relpath(path.absolute(), here)),
         Link(entry.source.project, entry.source.url),
+        entry.program,
         f"{entry.documented}, {entry.source.machine}",
         f"{describe_measured(outcome)}, {outcome.machine}" if outcome.ratio else NO_NUMBER,
         str(len(outcome.differences)) if outcome.ratio else NO_NUMBER,
