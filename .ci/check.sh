@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# check.sh install | lint | docs | bare | tools : one part of CI, which .ci/run and .github/workflows call. Only `tools` needs more than
-# Python, make and a compiler: .ci/run installs that. PYTHON names the interpreter of a new .venv; default: python3.
+# check.sh install | lint | docs | bare | tools | sources : one part of CI, which .ci/run and .github/workflows call. Only `tools`
+# needs more than Python, make and a compiler: .ci/run installs that. `sources` needs the web.
+# PYTHON names the interpreter of a new .venv; default: python3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(command -v "${PYTHON:-python3}")
@@ -29,8 +30,11 @@ tools) # Only a few of the expensive faults are injected, chosen by the commit.
   make PYTHON="$python" test TESTS="-n 2 -m '(parts or dear) and not faults'"
   make PYTHON="$python" faults PART=auto
   ;;
+sources) # whether the sources of the ledger are still on the web
+  .venv/bin/speedproof ledger check --online
+  ;;
 *)
-  echo "usage: check.sh install | lint | docs | bare | tools" >&2
+  echo "usage: check.sh install | lint | docs | bare | tools | sources" >&2
   exit 2
   ;;
 esac

@@ -175,9 +175,12 @@ def run_app(app: typer.Typer) -> None:
         raise
 
 
+_JUDGING = (["results", "show"], ["ledger", "run"], ["ledger", "show"])
+
+
 def _ends_as_proof(words: list[str]) -> bool:
     """Return whether a command line is of a :class:`ProofCommand`."""
-    return words[:1] in (["prove"], ["init"], ["verdict"]) or words[:2] == ["results", "show"]
+    return words[:1] in (["prove"], ["init"], ["verdict"]) or words[:2] in _JUDGING
 
 
 def _drop_output() -> None:

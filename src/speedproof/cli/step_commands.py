@@ -125,14 +125,23 @@ def verdicts(
     log.info("%s", describe_verdicts(Findings(compare_results(read_results(results), claims).comparison)))
 
 
-@command(commands, "speedproof schema --out workflow/schemas/config.schema.yaml", hidden=True)
-def schema(out: Annotated[Path | None, typer.Option(help="File to write. Default: print")] = None) -> None:
-    """Write the configuration's JSON schema."""
+@command(
+    commands,
+    "speedproof schema --out workflow/schemas/config.schema.yaml",
+    "speedproof schema --ledger --out workflow/schemas/ledger.schema.yaml",
+    hidden=True,
+)
+def schema(
+    out: Annotated[Path | None, typer.Option(help="File to write. Default: print")] = None,
+    ledger: Annotated[bool, typer.Option("--ledger", help="Of the ledger's entries instead")] = False,
+) -> None:
+    """Write the JSON schema of the configuration."""
     from speedproof.config.load import schema_text
     from speedproof.config.model import Config
     from speedproof.results.files import write_text
+    from speedproof.run.ledger.entry import LedgerEntry
 
-    text = schema_text(Config, "`speedproof schema`")
+    text = schema_text(LedgerEntry, "`speedproof schema --ledger`") if ledger else schema_text(Config, "`speedproof schema`")
     if out:
         write_text(out, text)
     else:

@@ -90,7 +90,7 @@ def validate(model: type[AnyModel], values: dict[str, Any], origin: str) -> AnyM
         raise ConfigError(f"{origin}: {describe_problem(error, model)}") from None
 
 
-def schema_text(model: type[Config], command: str) -> str:
+def schema_text(model: type[BaseModel], command: str) -> str:
     """Return the schema of what people write as YAML, which says by which command it was made."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
 

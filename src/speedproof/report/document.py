@@ -44,6 +44,11 @@ Words = str | Link | Sequence[str]
 Cell = Words | Folded  # of a table
 
 
+def join_words(words: Words) -> str:
+    """Return words as one plain text."""
+    return words.text if isinstance(words, Link) else "".join(words)
+
+
 @dataclass(frozen=True)
 class Text:
     """Paragraphs, or the items of a list; a page may have no need of them."""

@@ -72,7 +72,7 @@ def tabulate_records(folder: Path, link: str | None = None) -> str:
         RecordError: a record cannot be read.
     """
     rows = [_describe_record(record, Link(record.name, _locate(record, link))) for record in _list_records(folder)]
-    return _tabulate(_RECORDS_HEADER, rows)
+    return tabulate_words(_RECORDS_HEADER, rows)
 
 
 def tabulate_cases(folder: Path, link: str | None = None, groups: Groups | None = None) -> str:
@@ -86,7 +86,7 @@ def tabulate_cases(folder: Path, link: str | None = None, groups: Groups | None 
     """
     cases = _find_cases(folder, link)
     if groups is None:
-        return _tabulate(_CASES_HEADER, [_describe_case(case) for case in cases])
+        return tabulate_words(_CASES_HEADER, [_describe_case(case) for case in cases])
     by_id = {case.claim.id: case for case in reversed(cases)}
     if unknown := [name for names in groups.values() for name in names if name not in by_id]:
         raise RecordError(f"no record in {folder} judged {unknown[0]}; correct the list of cases")
@@ -95,7 +95,7 @@ def tabulate_cases(folder: Path, link: str | None = None, groups: Groups | None 
         for title, names in groups.items()
         for number, name in enumerate(names)
     ]
-    return _tabulate(["", *_CASES_HEADER], rows)
+    return tabulate_words(["", *_CASES_HEADER], rows)
 
 
 def update_readme(readme: Path, folder: Path, link: str | None = None) -> None:
@@ -157,7 +157,7 @@ def _locate(record: Path, link: str | None) -> str:
     return f"{record.parent.name if link is None else link}/{record.name}/report.md"
 
 
-def _tabulate(header: Sequence[str], rows: Sequence[Sequence[Words]]) -> str:
+def tabulate_words(header: Sequence[str], rows: Sequence[Sequence[Words]]) -> str:
     cells = [header, ["---"] * len(header), *(map(escape_markdown, row) for row in rows)]
     return "".join(f"| {' | '.join(row)} |\n" for row in cells)
 

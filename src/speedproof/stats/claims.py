@@ -41,7 +41,7 @@ _MACHINES_UNITS = {"s", "/s", "J", "MiB"}  # of a machine's resources; all other
 
 
 @dataclass(frozen=True)
-class _Judged:
+class JudgedSample:
     """What a sample, or several of which this one is shown, say of a claim."""
 
     shown: Measured | Ratio
@@ -67,11 +67,11 @@ def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> C
     else:
         return _explain_absence(claim, file, results)
     bounds = file.list_bounds(claim)
-    one = _unite([_judge_sample(claim, row, bounds) for row in found], claim.unit)
+    one = _unite([judge_sample(claim, row, bounds) for row in found], claim.unit)
     shown, method = one.shown, _describe_method(one.shown, mode)
     runs = [run for name in list_claimed_variants(claim.quantity) for run in results.select(name, mode)]
     if gate := _find_gate(claim.quantity, file, source, runs):
-        one = _Judged(shown, "not comparable", [gate])
+        one = JudgedSample(shown, "not comparable", [gate])
     return _result(claim, file).model_copy(
         update={
             "measured": shown.centre,
@@ -94,7 +94,7 @@ def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> C
     )
 
 
-def _unite(judged: list[_Judged], unit: Unit) -> _Judged:
+def _unite(judged: list[JudgedSample], unit: Unit) -> JudgedSample:
     """Return the sample that is shown, of the most pairs or runs: inconclusive if experiments disagree.
 
     Then an inconclusive one is shown, with what would decide it.
@@ -121,17 +121,17 @@ def _describe_limits_of_ratio(quantity: Level | Speedup | Unmeasurable, results:
     return describe_bottleneck(list_claimed_variants(quantity), results)
 
 
-def _judge_sample(claim: DocumentedClaim, found: Measured | Ratio, bounds: tuple[float, float]) -> _Judged:
+def judge_sample(claim: DocumentedClaim, found: Measured | Ratio, bounds: tuple[float, float]) -> JudgedSample:
     """Return how one sample's interval judges a claim, and why it may not."""
     quality = found.quality if isinstance(found, Ratio) else None
     if isinstance(found, Ratio) and found.worse and quality is not None:
-        return _Judged(found, "not comparable", [f"withheld: {quality.reason}"])
+        return JudgedSample(found, "not comparable", [f"withheld: {quality.reason}"])
     reasons = [quality.reason] if quality is not None and quality.outcome == "not established" else []
     if found.low is None or found.high is None or _count(found) < LEAST_PAIRS:
-        return _Judged(found, "inconclusive", [f"a verdict needs {LEAST_PAIRS} {_counted(found)}s", *reasons])
+        return JudgedSample(found, "inconclusive", [f"a verdict needs {LEAST_PAIRS} {_counted(found)}s", *reasons])
     verdict = _judge_stated(claim, Interval(found.low, found.high), bounds)
     possible = [_POSSIBLE] if claim.stated.comparator == "up to" and verdict == "inconclusive" else []
-    return _Judged(found, verdict, [*possible, *reasons])
+    return JudgedSample(found, verdict, [*possible, *reasons])
 
 
 def _judge_stated(claim: DocumentedClaim, interval: Interval, bounds: tuple[float, float]) -> ClaimVerdict:
@@ -186,7 +186,9 @@ def _describe_interval(found: Measured | Ratio, unit: Unit) -> str:
     return f"{format_value(found.centre, unit)}{interval}"
 
 
-def _estimate_needed(claim: DocumentedClaim, bounds: tuple[float, float], judged: _Judged, results: Results) -> Needed | None:
+def _estimate_needed(
+    claim: DocumentedClaim, bounds: tuple[float, float], judged: JudgedSample, results: Results
+) -> Needed | None:
     """Return how many pairs of runs would decide a claim on a ratio; None of a level, or where no number would."""
     shown = judged.shown
     if judged.verdict != "inconclusive" or not judged.decidable or not isinstance(shown, Ratio) or shown.worse:

@@ -54,8 +54,13 @@ class Source(_Model):
     )
 
     def is_of(self, gpu: str) -> bool:
-        """Return whether a GPU of that name is the documented one: an RTX A1000 is not an A100."""
-        return re.search(rf"(?<![A-Za-z0-9]){re.escape(self.gpu)}(?![A-Za-z0-9])", gpu) is not None
+        """Return whether a GPU of that name is the documented one."""
+        return names_device(self.gpu, gpu)
+
+
+def names_device(word: str, device: str) -> bool:
+    """Return whether a device's name contains a word: an RTX A1000 is not an A100."""
+    return re.search(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])", device) is not None
 
 
 class _Quantity(_Model):

@@ -15,7 +15,7 @@ from speedproof.cluster.folder_names import check_folders
 from speedproof.cluster.gpu_monitor import describe_gpu, list_gpu_uuids, name_gpu_processes
 from speedproof.cluster.machine_load import read_counters, read_load
 from speedproof.profilers.nsys import read_capabilities
-from speedproof.report.document import PAGE_FILE, Link
+from speedproof.report.document import PAGE_FILE, join_words
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.report.report_tables import describe_utilization
@@ -298,8 +298,7 @@ def _explain(request: ProofRequest, evidence: Evidence) -> str:
     """Return one sentence on what the traces show about the difference."""
     if not request.profiled:
         return "no trace was taken; add --profiled 1 to see where the time goes (needs Nsight Systems)"
-    words = compose_first_screen(evidence).why
-    return words.text if isinstance(words, Link) else "".join(words)
+    return join_words(compose_first_screen(evidence).why)
 
 
 def _warm_up_once(
