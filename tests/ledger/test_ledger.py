@@ -21,7 +21,7 @@ from tests.workflow.checkout import ROOT
 
 
 def call(*words):
-    return CliRunner().invoke(app, ["ledger", *map(str, words)])
+    return CliRunner().invoke(app, ["ledger", *map(str, words)], env={"COLUMNS": "240"})
 
 
 def status_of(result):
