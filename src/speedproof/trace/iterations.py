@@ -21,7 +21,14 @@ from speedproof.trace.intervals import Array, Intervals, holder, outermost
 from speedproof.trace.launched_work import LaunchedWork, order_by_launch
 from speedproof.trace.repetition import are_alike
 from speedproof.trace.roles import EPOCH, runs_engine
-from speedproof.trace.unmarked_loops import FAR, choose_longer, find_kernel_loop, find_sibling_loop, leave_far
+from speedproof.trace.unmarked_loops import (
+    FAR,
+    choose_longer,
+    find_kernel_loop,
+    find_sibling_loop,
+    launching_thread,
+    leave_far,
+)
 from speedproof.util.errors import RecordError
 from speedproof.util.units import NS_PER_S
 
@@ -93,8 +100,8 @@ def find_iterations(trace: Trace, choice: Choice) -> Iterations:
         found = _take_named(trace, _match_names(trace, names, choice.epoch))
     elif EPOCH in names:
         found = _take_named(trace, [EPOCH])
-    elif len(steps := [name for name in names if _STEP_OF_TORCH.fullmatch(name)]) == 1:
-        found = _take_named(trace, steps)  # one alone does not repeat, and what repeats in it is less than a step
+    elif steps := _list_steps_of_torch(trace, names):
+        found = _take_named(trace, steps)
     elif trace.of_operators:
         found = _take_whole(trace)  # what repeats among operators are a model's layers
     else:
@@ -103,6 +110,17 @@ def find_iterations(trace: Trace, choice: Choice) -> Iterations:
         found = _as_marked(found, found.ranges)
     found = _take_first(found, _MOST_ON_GPUS // max(trace.activity["device"].nunique(), 1))
     return replace(found, candidates=_list_candidates(trace, found.process, found.thread))
+
+
+def _list_steps_of_torch(trace: Trace, names: Sequence[str]) -> list[str]:
+    """Return the names of torch's steps if these alone tell the iterations, else none.
+
+    One alone does not repeat, and what repeats in it is less than a step. Those of another thread than the main one are its
+    loop's, whatever repeats on the main thread.
+    """
+    steps = [name for name in names if _STEP_OF_TORCH.fullmatch(name)]
+    main = _on(trace.ranges, *find_main_thread(trace))["name"]
+    return steps if len(steps) == 1 or not main.isin(steps).any() else []
 
 
 def _take_found(trace: Trace) -> Iterations:
@@ -175,8 +193,10 @@ def _take_named(trace: Trace, names: Sequence[str]) -> Iterations:
 
 
 def _take_repeating(trace: Trace) -> Iterations | None:
-    """Return the iterations of the family that repeats on the main thread and holds most, None where none does."""
-    process, thread = find_main_thread(trace)
+    """Return the iterations of the family that repeats on the loop's thread and holds most, None where none does."""
+    process, main = find_main_thread(trace)
+    launches = trace.activity.loc[(trace.activity["process"] == process) & (trace.activity["launch"] >= 0), "launch"]
+    thread = launching_thread(trace.api.iloc[launches.to_numpy()], main)
     ranges = _on(rename(trace.ranges, without_numbers), process, thread)
     calls = _on(trace.api, process, thread)["start_ns"].to_numpy()
     name = _repeating_name(_without_layers(ranges), calls, order_by_launch(trace, process))
