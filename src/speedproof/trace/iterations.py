@@ -282,9 +282,12 @@ def _find_end_of_last(ranges: pd.DataFrame, family: Intervals) -> int | None:
         family: two or more, in order, disjoint
 
     """
-    start = ranges["start_ns"].to_numpy()
+    start, end = bounds_of(ranges)
     followed = np.searchsorted(family.end, start, side="right") - 1
-    between = (followed >= 0) & (holder(family, start) < 0)
+    # One that lasts into the next of the family is around it, and does not follow this one.
+    between = (
+        (followed >= 0) & (holder(family, start) < 0) & (end <= np.append(family.start[1:], np.iinfo(np.int64).max)[followed])
+    )
     following = rename(ranges[between], without_numbers).assign(followed=followed[between])
     last = len(family) - 1
     others, after = following[following["followed"] < last], following[following["followed"] == last]
