@@ -81,8 +81,8 @@ def test_without_ranges_or_kernels_that_repeat_an_optimizers_steps_are_the_itera
 
 
 def test_what_is_around_the_next_range_does_not_follow_the_one_before(tmp_path):
-    # Twelve batches of 10 ms around an optimizer's step, whose ranges alone are asked for: the last one's end does not show.
-    trace, _ = make_loop(MadeLoop(steps=12, kernels=(("gemm", 9000),), host=10_000, name="train {}"))
+    # Twelve batches of 10 ms, each around an optimizer's step that launches a kernel. The end of the last step does not show.
+    trace, _ = make_loop(MadeLoop(steps=12, kernels=(("gemm", 450),) * 20, host=10_000, name="train {}"))
     for at in range(0, 120_000, 10_000):
         trace.range("Optimizer.step#SGD.step", at + 9500, at + 9800)
         trace.range("Optimizer.zero_grad#SGD.zero_grad", at + 9810, at + 9860)
