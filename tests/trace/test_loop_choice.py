@@ -159,3 +159,11 @@ def test_steps_of_torch_on_a_second_thread_count_though_the_main_thread_launches
     make_loop(MadeLoop(steps=5, kernels=(("small", 10),) * 12, host=20_000, name="batch {}"), trace)
     summary = analyze_trace(trace.write(tmp_path))
     assert (summary.found.name, [us(epoch.duration_s) for epoch in summary.epochs]) == ("ProfilerStep#", [10_000] * 10)
+
+
+def test_of_two_loops_that_which_the_gpu_works_for_is_taken(tmp_path):
+    # Ten steps of 10 ms with 7.6 ms of kernels, 76 ms; then 200 of 300 us with 80 us, 16 ms, which launch more often.
+    trace, _ = make_loop(MadeLoop(steps=10, kernels=(("gemm", 1900),) * 4, host=10_000, name="train {}"))
+    make_loop(MadeLoop(steps=200, kernels=(("small", 20),) * 4, host=300, name="infer {}", start=100_000), trace)
+    summary = analyze_trace(trace.write(tmp_path))
+    assert (summary.found.name, [us(epoch.duration_s) for epoch in summary.epochs]) == ("train #", [10_000] * 10)

@@ -338,7 +338,8 @@ def _without_layers(ranges: pd.DataFrame) -> pd.DataFrame:
 def _repeating_name(ranges: pd.DataFrame, calls: Array, work: LaunchedWork) -> str | None:
     """Return the name whose ranges repeat, do not overlap, and hold most of what begins while they last.
 
-    Of several, that which holds most, so that of nested ones it is the outer; of equals, that which repeats less often.
+    Of several, that which holds most, so that of nested ones it is the outer; of equals, that which repeats less often. If it
+    holds less than half of the GPU's work, that which holds most of this work.
 
     Args:
         ranges: those of one thread
@@ -346,7 +347,7 @@ def _repeating_name(ranges: pd.DataFrame, calls: Array, work: LaunchedWork) -> s
         work: what its process launched
 
     """
-    best: tuple[int, int, str] | None = None
+    families: list[tuple[int, int, int, str]] = []  # by work, what begins in them, and how few they are
     everything = np.sort(np.append(ranges["start_ns"].to_numpy(), calls))
     around = ranges[~ranges["name"].duplicated(keep=False)]
     for name, mine in ranges.groupby("name", observed=True):
@@ -356,11 +357,21 @@ def _repeating_name(ranges: pd.DataFrame, calls: Array, work: LaunchedWork) -> s
         inside = np.searchsorted(everything, spans.end) - np.searchsorted(everything, spans.start)
         held = int(inside.sum()) - len(spans)  # but for themselves
         lasting = int(np.searchsorted(everything, spans.end[-1]) - np.searchsorted(everything, spans.start[0])) - len(spans)
-        if held < _ENOUGH * lasting or (best is not None and (held, -len(spans)) <= best[:2]):
-            continue
-        if are_alike(_lengths_of(spans)) and not _is_part(spans, around, work):
-            best = (held, -len(spans), str(name))
-    return None if best is None else best[2]
+        if held >= _ENOUGH * lasting and are_alike(_lengths_of(spans)) and not _is_part(spans, around, work):
+            families.append((_work_of(spans, work), held, -len(spans), str(name)))
+    if not families:
+        return None
+    best = max(families, key=lambda family: family[1:3])
+    return best[3] if best[0] >= _ENOUGH * int(work.summed_ns[-1]) else max(families, key=lambda family: family[:3])[3]
+
+
+def _work_of(family: Intervals, work: LaunchedWork) -> int:
+    """Return how long the GPU works on what is launched in a family's iterations."""
+    near, _ = leave_far(
+        Intervals(family.start, family.start + np.append(_lengths_of(family), family.length[-1:])[: len(family)])
+    )
+    first, last = (np.searchsorted(work.launch_ns, moments) for moments in (near.start, near.end))
+    return int((work.summed_ns[last] - work.summed_ns[first]).sum())
 
 
 def _lengths_of(family: Intervals) -> Array:
