@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from tests.trace.handmade import TraceBuilder
+from tests.trace.handmade import MAIN, TraceBuilder
 
 _CALL, _DELAY = 2, 3  # how long a launch takes, and how soon after it a kernel begins at the earliest
 
@@ -29,6 +29,7 @@ class MadeLoop:
     stub: bool = False  # a range of the steps' name behind them, without a launch
     start: int = 0
     gpu: bool = True  # its kernels were traced
+    thread: int = MAIN  # that runs it
 
     @property
     def busy(self) -> int:
@@ -61,7 +62,7 @@ def make_loop(loop: MadeLoop, trace: TraceBuilder | None = None) -> tuple[TraceB
             return
         name, length = kernel
         gpu, correlation = max(gpu, at + _DELAY) + length, correlation + 1
-        trace.call("cudaLaunchKernel", at, at + _CALL, correlation)
+        trace.call("cudaLaunchKernel", at, at + _CALL, correlation, thread=loop.thread)
         trace.kernel(gpu - length, gpu, correlation, name=name)
 
     for kernel in loop.start_up:
@@ -73,17 +74,17 @@ def make_loop(loop: MadeLoop, trace: TraceBuilder | None = None) -> tuple[TraceB
             launch(begin + loop.host * place // len(loop.kernels), kernel)
         clock = begin + loop.host
         if loop.waits and gpu > clock:
-            trace.call("cudaDeviceSynchronize", clock, gpu)
+            trace.call("cudaDeviceSynchronize", clock, gpu, thread=loop.thread)
             clock = gpu
         for place, name in enumerate(loop.siblings):
             length = (clock - begin) // len(loop.siblings)
-            trace.range(name, begin + length * place, begin + length * (place + 1) - 1)
+            trace.range(name, begin + length * place, begin + length * (place + 1) - 1, loop.thread)
         if loop.name is not None:
-            trace.range(loop.name.format(loop.first + number), begin, clock)
+            trace.range(loop.name.format(loop.first + number), begin, clock, loop.thread)
         steps.append(MadeStep(begin, clock, max(begin, before), max(clock, gpu)))
     if loop.stub and loop.name is not None:
-        trace.range(loop.name.format(loop.first + loop.steps), clock, clock + 18)
-        trace.call("cudaDeviceSynchronize", clock + 18, max(gpu, clock) + 20)
+        trace.range(loop.name.format(loop.first + loop.steps), clock, clock + 18, loop.thread)
+        trace.call("cudaDeviceSynchronize", clock + 18, max(gpu, clock) + 20, thread=loop.thread)
     for kernel in loop.after:
         launch(clock, kernel)
         clock += 30

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import RecordError
 from tests.trace.handmade import TraceBuilder
+from tests.trace.loops import MadeLoop, make_loop
 from tests.trace.readings import account_of, idle_gaps_of, phases_of, us
 
 
@@ -77,6 +78,16 @@ def test_without_ranges_or_kernels_that_repeat_an_optimizers_steps_are_the_itera
     summary = analyze_trace(trace.write(tmp_path, "kineto"))
     assert (summary.found.name, summary.found.unit) == ("Optimizer.step#Adam.step", "step")
     assert [us(epoch.duration_s) for epoch in summary.epochs] == [100] * 4
+
+
+def test_what_is_around_the_next_range_does_not_follow_the_one_before(tmp_path):
+    # Twelve batches of 10 ms, each around an optimizer's step that launches a kernel. The end of the last step does not show.
+    trace, _ = make_loop(MadeLoop(steps=12, kernels=(("gemm", 450),) * 20, host=10_000, name="train {}"))
+    for at in range(0, 120_000, 10_000):
+        trace.range("Optimizer.step#SGD.step", at + 9500, at + 9800)
+        trace.range("Optimizer.zero_grad#SGD.zero_grad", at + 9810, at + 9860)
+    summary = analyze_trace(trace.write(tmp_path), "Optimizer.step.*")
+    assert [us(epoch.duration_s) for epoch in summary.epochs] == [10_000] * 11
 
 
 def test_what_lies_far_apart_is_no_iteration(tmp_path):

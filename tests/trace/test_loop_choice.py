@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from speedproof.trace.summarize import analyze_trace
-from tests.trace.handmade import TraceBuilder
+from tests.trace.handmade import LOADER, TraceBuilder
 from tests.trace.loops import MadeLoop, kernel_lists, made_loops, make_loop
 from tests.trace.readings import us
 
@@ -139,3 +139,31 @@ def test_launches_of_one_kernel_are_right(tmp_path, steps, busy, host, waits):
     trace, made = make_loop(MadeLoop(steps=steps, kernels=(("matmul", busy),), host=host, waits=waits, name=None))
     summary = analyze_trace(trace.write(tmp_path))
     assert mean_of(summary) == pytest.approx(np.mean([step.length for step in made[1:-1]]), rel=0.02)
+
+
+@pytest.mark.parametrize(("name", "family"), [("ProfilerStep#{}", "ProfilerStep#"), ("step {}", "step #")])
+@pytest.mark.parametrize("starts_up", [True, False])
+def test_a_loop_of_a_second_thread_is_the_loop(tmp_path, name, family, starts_up):
+    # Ten steps of 10 ms on a worker thread; the main thread marks at most two ranges before them, in which nothing runs.
+    trace, _ = make_loop(MadeLoop(steps=10, kernels=(("gemm", 6000),), host=10_000, name=name, start=5000, thread=LOADER))
+    if starts_up:
+        trace.range("init 0", 0, 1000)
+        trace.range("init 1", 2000, 3000)
+    summary = analyze_trace(trace.write(tmp_path))
+    assert (summary.found.name, [us(epoch.duration_s) for epoch in summary.epochs]) == (family, [10_000] * 10)
+
+
+def test_steps_of_torch_on_a_second_thread_count_though_the_main_thread_launches_most(tmp_path):
+    # The main thread launches 12 kernels in each of five batches of 20 ms, a worker three in each of ten steps of 10 ms.
+    trace, _ = make_loop(MadeLoop(steps=10, host=10_000, name="ProfilerStep#{}", start=5000, thread=LOADER))
+    make_loop(MadeLoop(steps=5, kernels=(("small", 10),) * 12, host=20_000, name="batch {}"), trace)
+    summary = analyze_trace(trace.write(tmp_path))
+    assert (summary.found.name, [us(epoch.duration_s) for epoch in summary.epochs]) == ("ProfilerStep#", [10_000] * 10)
+
+
+def test_of_two_loops_that_which_the_gpu_works_for_is_taken(tmp_path):
+    # Ten steps of 10 ms with 7.6 ms of kernels, 76 ms; then 200 of 300 us with 80 us, 16 ms, which launch more often.
+    trace, _ = make_loop(MadeLoop(steps=10, kernels=(("gemm", 1900),) * 4, host=10_000, name="train {}"))
+    make_loop(MadeLoop(steps=200, kernels=(("small", 20),) * 4, host=300, name="infer {}", start=100_000), trace)
+    summary = analyze_trace(trace.write(tmp_path))
+    assert (summary.found.name, [us(epoch.duration_s) for epoch in summary.epochs]) == ("train #", [10_000] * 10)

@@ -21,7 +21,14 @@ from speedproof.trace.intervals import Array, Intervals, holder, outermost
 from speedproof.trace.launched_work import LaunchedWork, order_by_launch
 from speedproof.trace.repetition import are_alike
 from speedproof.trace.roles import EPOCH, runs_engine
-from speedproof.trace.unmarked_loops import FAR, choose_longer, find_kernel_loop, find_sibling_loop, leave_far
+from speedproof.trace.unmarked_loops import (
+    FAR,
+    choose_longer,
+    find_kernel_loop,
+    find_sibling_loop,
+    launching_thread,
+    leave_far,
+)
 from speedproof.util.errors import RecordError
 from speedproof.util.units import NS_PER_S
 
@@ -93,8 +100,8 @@ def find_iterations(trace: Trace, choice: Choice) -> Iterations:
         found = _take_named(trace, _match_names(trace, names, choice.epoch))
     elif EPOCH in names:
         found = _take_named(trace, [EPOCH])
-    elif len(steps := [name for name in names if _STEP_OF_TORCH.fullmatch(name)]) == 1:
-        found = _take_named(trace, steps)  # one alone does not repeat, and what repeats in it is less than a step
+    elif steps := _list_steps_of_torch(trace, names):
+        found = _take_named(trace, steps)
     elif trace.of_operators:
         found = _take_whole(trace)  # what repeats among operators are a model's layers
     else:
@@ -103,6 +110,17 @@ def find_iterations(trace: Trace, choice: Choice) -> Iterations:
         found = _as_marked(found, found.ranges)
     found = _take_first(found, _MOST_ON_GPUS // max(trace.activity["device"].nunique(), 1))
     return replace(found, candidates=_list_candidates(trace, found.process, found.thread))
+
+
+def _list_steps_of_torch(trace: Trace, names: Sequence[str]) -> list[str]:
+    """Return the names of torch's steps if these alone tell the iterations, else none.
+
+    One alone does not repeat, and what repeats in it is less than a step. Those of another thread than the main one are its
+    loop's, whatever repeats on the main thread.
+    """
+    steps = [name for name in names if _STEP_OF_TORCH.fullmatch(name)]
+    main = _on(trace.ranges, *find_main_thread(trace))["name"]
+    return steps if len(steps) == 1 or not main.isin(steps).any() else []
 
 
 def _take_found(trace: Trace) -> Iterations:
@@ -175,8 +193,10 @@ def _take_named(trace: Trace, names: Sequence[str]) -> Iterations:
 
 
 def _take_repeating(trace: Trace) -> Iterations | None:
-    """Return the iterations of the family that repeats on the main thread and holds most, None where none does."""
-    process, thread = find_main_thread(trace)
+    """Return the iterations of the family that repeats on the loop's thread and holds most, None where none does."""
+    process, main = find_main_thread(trace)
+    launches = trace.activity.loc[(trace.activity["process"] == process) & (trace.activity["launch"] >= 0), "launch"]
+    thread = launching_thread(trace.api.iloc[launches.to_numpy()], main)
     ranges = _on(rename(trace.ranges, without_numbers), process, thread)
     calls = _on(trace.api, process, thread)["start_ns"].to_numpy()
     name = _repeating_name(_without_layers(ranges), calls, order_by_launch(trace, process))
@@ -262,9 +282,12 @@ def _find_end_of_last(ranges: pd.DataFrame, family: Intervals) -> int | None:
         family: two or more, in order, disjoint
 
     """
-    start = ranges["start_ns"].to_numpy()
+    start, end = bounds_of(ranges)
     followed = np.searchsorted(family.end, start, side="right") - 1
-    between = (followed >= 0) & (holder(family, start) < 0)
+    # One that lasts into the next of the family is around it, and does not follow this one.
+    between = (
+        (followed >= 0) & (holder(family, start) < 0) & (end <= np.append(family.start[1:], np.iinfo(np.int64).max)[followed])
+    )
     following = rename(ranges[between], without_numbers).assign(followed=followed[between])
     last = len(family) - 1
     others, after = following[following["followed"] < last], following[following["followed"] == last]
@@ -315,7 +338,8 @@ def _without_layers(ranges: pd.DataFrame) -> pd.DataFrame:
 def _repeating_name(ranges: pd.DataFrame, calls: Array, work: LaunchedWork) -> str | None:
     """Return the name whose ranges repeat, do not overlap, and hold most of what begins while they last.
 
-    Of several, that which holds most, so that of nested ones it is the outer; of equals, that which repeats less often.
+    Of several, that which holds most, so that of nested ones it is the outer; of equals, that which repeats less often. If it
+    holds less than half of the GPU's work, that which holds most of this work.
 
     Args:
         ranges: those of one thread
@@ -323,7 +347,7 @@ def _repeating_name(ranges: pd.DataFrame, calls: Array, work: LaunchedWork) -> s
         work: what its process launched
 
     """
-    best: tuple[int, int, str] | None = None
+    families: list[tuple[int, int, int, str]] = []  # by work, what begins in them, and how few they are
     everything = np.sort(np.append(ranges["start_ns"].to_numpy(), calls))
     around = ranges[~ranges["name"].duplicated(keep=False)]
     for name, mine in ranges.groupby("name", observed=True):
@@ -333,11 +357,21 @@ def _repeating_name(ranges: pd.DataFrame, calls: Array, work: LaunchedWork) -> s
         inside = np.searchsorted(everything, spans.end) - np.searchsorted(everything, spans.start)
         held = int(inside.sum()) - len(spans)  # but for themselves
         lasting = int(np.searchsorted(everything, spans.end[-1]) - np.searchsorted(everything, spans.start[0])) - len(spans)
-        if held < _ENOUGH * lasting or (best is not None and (held, -len(spans)) <= best[:2]):
-            continue
-        if are_alike(_lengths_of(spans)) and not _is_part(spans, around, work):
-            best = (held, -len(spans), str(name))
-    return None if best is None else best[2]
+        if held >= _ENOUGH * lasting and are_alike(_lengths_of(spans)) and not _is_part(spans, around, work):
+            families.append((_work_of(spans, work), held, -len(spans), str(name)))
+    if not families:
+        return None
+    best = max(families, key=lambda family: family[1:3])
+    return best[3] if best[0] >= _ENOUGH * int(work.summed_ns[-1]) else max(families, key=lambda family: family[:3])[3]
+
+
+def _work_of(family: Intervals, work: LaunchedWork) -> int:
+    """Return how long the GPU works on what is launched in a family's iterations."""
+    near, _ = leave_far(
+        Intervals(family.start, family.start + np.append(_lengths_of(family), family.length[-1:])[: len(family)])
+    )
+    first, last = (np.searchsorted(work.launch_ns, moments) for moments in (near.start, near.end))
+    return int((work.summed_ns[last] - work.summed_ns[first]).sum())
 
 
 def _lengths_of(family: Intervals) -> Array:

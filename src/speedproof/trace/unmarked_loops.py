@@ -47,7 +47,7 @@ def find_kernel_loop(trace: Trace, process: int, main_thread: int) -> UnmarkedLo
     if repetition is None:
         return None
     near, far = leave_far(repetition.pieces)
-    thread = _launching_thread(trace.api.iloc[launch], main_thread) if launched else main_thread
+    thread = launching_thread(trace.api.iloc[launch], main_thread) if launched else main_thread
     found = Found(
         unit="iteration", by="repetition", name=REPETITION, coverage=repetition.share, left_out=repetition.others + far
     )
@@ -120,7 +120,7 @@ def leave_far(spans: Intervals) -> tuple[Intervals, int]:
     return Intervals(spans.start[near], spans.end[near]), int((~near).sum())
 
 
-def _launching_thread(calls: pd.DataFrame, main: int) -> int:
+def launching_thread(calls: pd.DataFrame, main: int) -> int:
     """Return the main thread where it launches a good part of what runs, else the thread that launches most."""
     counts = calls["thread"].value_counts()
     return main if counts.get(main, 0) >= _GOOD_PART * len(calls) else int(counts.index[0])
