@@ -197,6 +197,8 @@ def _take_repeating(trace: Trace) -> Iterations | None:
     process, main = find_main_thread(trace)
     launches = trace.activity.loc[(trace.activity["process"] == process) & (trace.activity["launch"] >= 0), "launch"]
     thread = launching_thread(trace.api.iloc[launches.to_numpy()], main)
+    if _on(trace.ranges, process, thread).empty:
+        thread = main  # another one launches for it
     ranges = _on(rename(trace.ranges, without_numbers), process, thread)
     calls = _on(trace.api, process, thread)["start_ns"].to_numpy()
     name = _repeating_name(_without_layers(ranges), calls, order_by_launch(trace, process))
