@@ -1,5 +1,6 @@
 """rocprofv3's JSON, made by hand in the form that its documentation gives, and its own tests check."""
 
+import gzip
 import json
 
 import pytest
@@ -110,6 +111,23 @@ def test_steps_their_busy_time_and_what_the_gpu_waits_for(write_json):
     assert total_s["synchronising call"] == pytest.approx(3e-6)
     # Launches are 95 us apart: of each step 15 us before its launch has returned, of the first two 19 us after its wait.
     assert total_s["launch-bound"] == pytest.approx(83e-6)
+
+
+def test_a_packed_file_is_read_as_the_same(write_json, tmp_path):
+    plain = write_json(process())
+    packed = tmp_path / "packed.json.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert find_format(packed) is ROCPROF_TRACE
+    for path, folder in ((plain, "plain"), (packed, "unpacked")):
+        convert_input(path, tmp_path / folder)
+    assert read_table(tmp_path / "plain", "kernels").equals(read_table(tmp_path / "unpacked", "kernels"))
+
+
+def test_a_packed_file_that_breaks_off_is_refused(write_json, tmp_path):
+    packed = tmp_path / "packed.json.gz"
+    packed.write_bytes(gzip.compress(write_json(process()).read_bytes())[:-20])
+    with pytest.raises(RecordError, match=r"packed\.json\.gz"):
+        convert_input(packed, tmp_path / "out")
 
 
 def test_a_file_is_known_by_its_content_under_any_name(write_json):

@@ -17,7 +17,7 @@ _CHUNK = 1 << 20  # characters
 _LONGEST_HEAD = 1 << 12  # characters between the key of the events and their list
 # What reading a file may take, by its size: a few bytes may unpack to gigabytes, and an event is read as a whole.
 _LONGEST_EVENT = 1 << 24  # characters
-_UNPACKED_PER_BYTE, _UNPACKED_SPARE = 100, 32 << 20  # real traces unpack to 10 to 50 times their size
+UNPACKED_PER_BYTE, UNPACKED_SPARE = 100, 32 << 20  # real traces unpack to 10 to 50 times their size
 _CUT = 16  # characters: an error so close to the end of the text may be that of a word that is cut off there
 _BETWEEN = re.compile(r"[\s,]*")
 _BLANK = re.compile(r"\s*")
@@ -91,7 +91,7 @@ class _Text:
         self.path, self._file = path, file
         self.read, self.position = "", 0
         self._lines, self._column = 0, 0  # before `read`, counted from 0
-        self._left = _UNPACKED_SPARE + _UNPACKED_PER_BYTE * path.stat().st_size
+        self._left = UNPACKED_SPARE + UNPACKED_PER_BYTE * path.stat().st_size
 
     def enter_list(self) -> bool:
         """Go to the first event; return whether the list stands by itself."""
@@ -145,7 +145,7 @@ class _Text:
             self._left -= len(part)
             if self._left < 0:
                 raise ProfilingError(
-                    f"{self.path}: unpacks to more than {_UNPACKED_PER_BYTE} times its size; if it is a trace, unpack it first "
+                    f"{self.path}: unpacks to more than {UNPACKED_PER_BYTE} times its size; if it is a trace, unpack it first "
                     "(gunzip)"
                 )
         more = "".join(parts)

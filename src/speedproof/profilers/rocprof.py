@@ -4,15 +4,19 @@ A record gives its kind and its operation as positions in lists of names, and a 
 text of a marker has the marker's correlation id ("Using rocprofv3", "JSON output schema").
 """
 
+import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from speedproof.profilers.chrome_events import UNPACKED_PER_BYTE, UNPACKED_SPARE
 from speedproof.profilers.event_tables import make_raw_table, write_events
+from speedproof.profilers.trace_format import is_gzip
 from speedproof.results.trace_tables import TraceInfo
 from speedproof.util.errors import RecordError
 
@@ -52,12 +56,16 @@ def convert_rocprof(path: Path, folder: Path) -> TraceInfo:
 
 
 def _read_processes(path: Path) -> list[dict[str, Any]]:
+    most = UNPACKED_SPARE + UNPACKED_PER_BYTE * path.stat().st_size
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            content = json.load(file)
+        with (gzip.open if is_gzip(path) else open)(path, "rt", encoding="utf-8", errors="replace") as file:
+            text = file.read(most + 1)
+        if len(text) > most:
+            raise RecordError(path, f": unpacks to more than {UNPACKED_PER_BYTE} times its size; unpack it first (gunzip)")
+        content = json.loads(text)
     except json.JSONDecodeError as error:
         raise RecordError(path, f": broken JSON (line {error.lineno}, column {error.colno}: {error.msg}); {_AGAIN}") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
         raise RecordError(path, f": not readable ({getattr(error, 'strerror', None) or error}); {_AGAIN}") from None
     found = content.get("rocprofiler-sdk-tool") if isinstance(content, dict) else None
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):

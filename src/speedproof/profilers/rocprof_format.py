@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from speedproof.profilers.trace_format import Conversion, Profiler, TraceFormat, read_head
+from speedproof.profilers.trace_format import Conversion, Profiler, TraceFormat, read_unpacked
 
 if TYPE_CHECKING:
     from speedproof.results.trace_tables import TraceInfo
@@ -22,6 +22,6 @@ ROCPROF_TRACE = TraceFormat(
     described="rocprofv3's JSON",
     writer="`rocprofv3 --output-format json`",
     suffixes=("_results.json",),
-    recognize=lambda path: b'"rocprofiler-sdk-tool"' in read_head(path),
+    recognize=lambda path: b'"rocprofiler-sdk-tool"' in read_unpacked(path),
     convert=_convert,
 )
