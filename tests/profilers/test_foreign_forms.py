@@ -249,6 +249,7 @@ def test_an_xplane_is_known_by_its_content(tmp_path, content):
         ("a.json", b"<!DOCTYPE html>\n<html>", "a web page", "raw file"),
         ("a.json", b"", "an empty file", "copy or record it again"),
     ],
+    ids=lambda value: "content" if isinstance(value, bytes) else None,  # packed bytes hold the time at which they were made
 )
 def test_what_is_no_trace_is_named_with_the_way_to_one(tmp_path, name, content, what, remedy):
     """By its content, not by its name, and never with a key of our configuration."""

@@ -110,3 +110,12 @@ def test_what_is_wrong_with_a_notebook_is_said(tmp_path, text, column, said):
     (tmp_path / "done.ipynb").write_text(text)
     with pytest.raises(RecordError, match=said):
         read_file(tmp_path, Reading(source="file", file="*.ipynb", epoch_s=column))
+
+
+def test_what_is_printed_behind_a_bar_is_no_part_of_it():
+    """Bar and line come by two streams to one terminal, and the bar is never drawn at its end."""
+    draws = [f"\r{10 * step:3d}%|{'#' * step:<10}| {step}/10 [00:00, 5.0it/s]" for step in range(10)]
+    found = read(*draws, "epoch 0 took 0.5 s\r\n", *draws, "epoch 1 took 0.25 s\r\n", epoch_s=r"took (\S+) s")
+    assert [epoch.train_s for epoch in found.epochs] == [0.5, 0.25]
+    with pytest.raises(RecordError, match="progress bars only"):
+        read(*draws, "took 0.5 s", epoch_s=r"took (\S+) s")  # ended in the middle of a row

@@ -45,6 +45,7 @@ class Line:
     at_s: float
     read: int
     row: int | None = None  # on the terminal, the same for all that is drawn over it; None: a row of its own
+    ends_row: bool = False  # whether nothing more is drawn over it
 
 
 class LineClock:
@@ -84,7 +85,7 @@ class LineClock:
         line = self._rest_came if came_before else Line("", at_s, self._reads)
         for text, end in zip(texts, ends, strict=True):
             shared, self._redrawn = self._redrawn or end == b"\r", end == b"\r"
-            self._keep([text], replace(line, row=self._row if shared else None))
+            self._keep([text], replace(line, row=self._row if shared else None, ends_row=not self._redrawn))
             self._row += not self._redrawn
             line = Line("", at_s, self._reads)
 
@@ -114,7 +115,7 @@ class LineClock:
         if "\x1b" in joined or "\b" in joined:
             texts = [_ESCAPES.sub("", text) for text in texts]
         for text in self._select(texts):
-            self.lines.append(Line(text, came.at_s, came.read, came.row))
+            self.lines.append(replace(came, text=text))
             self._memory += len(text) + _LINE_MEMORY
         if self._memory > _MOST_MEMORY:
             raise RecordError(

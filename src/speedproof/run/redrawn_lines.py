@@ -1,6 +1,7 @@
 """Progress bars, which draw one line of the terminal many times: which of its states stand for an epoch."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby, pairwise
 
@@ -29,9 +30,18 @@ def is_complete(text: str) -> bool:
 def select_states(found: Sequence[Match]) -> list[Match]:
     """Leave out the matches in bars that have not come to their end, and those that are drawn once more as they are.
 
-    A bar shows an average over the steps so far: only its last state is of the whole epoch.
+    A bar shows an average over the steps so far: only its last state is of the whole epoch. What is printed behind a bar, in
+    its row, is no part of it: it matches once, where the row ends.
     """
-    whole = [one for one in found if one[1].row is None or not is_bar(one[1].text) or is_complete(one[1].text)]
+    matches = Counter(one[1].row for one in found)
+    whole = [
+        one
+        for one in found
+        if one[1].row is None
+        or not is_bar(one[1].text)
+        or is_complete(one[1].text)
+        or (one[1].ends_row and matches[one[1].row] == 1)
+    ]
     kept = [one for one, after in pairwise(whole) if not _is_drawn_again(one, after)]
     return [*kept, *whole[-1:]]
 
