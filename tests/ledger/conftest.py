@@ -1,7 +1,6 @@
 """What tests of the ledger share: an entry of two shell scripts, and a proof that measures nothing."""
 
 import hashlib
-from threading import Thread
 
 import pytest
 import yaml
@@ -9,7 +8,7 @@ import yaml
 from speedproof.run import outside_watch
 from speedproof.run.proof.executor import LocalExecutor
 from tests.prove.recorded import EPOCHS, leave_experiment
-from tests.results.publisher import Publisher
+from tests.results.publisher import publisher  # noqa: F401 (a fixture)
 
 # Of six rounds, each of which is off by less than a percent.
 NOISE = {"a": (1.0, 1.004, 0.996, 1.005, 0.995, 1.0), "b": (1.004, 1.0, 1.0, 0.996, 1.005, 0.995)}
@@ -74,15 +73,3 @@ def measured(monkeypatch):
         monkeypatch.setattr(LocalExecutor, "measure", leave)
 
     return measure
-
-
-@pytest.fixture
-def publisher(monkeypatch):
-    """A server on this machine that offers one file."""
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with Publisher() as server:
-        thread = Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()

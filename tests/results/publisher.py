@@ -4,6 +4,9 @@ import hashlib
 import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
 
 from speedproof.results.registry import Entry
 
@@ -80,3 +83,15 @@ class _Answer(BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+
+@pytest.fixture
+def publisher(monkeypatch):
+    """A server on this machine that offers one file."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with Publisher() as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()

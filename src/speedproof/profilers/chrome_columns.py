@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from speedproof.results.trace_tables import TABLES
+from speedproof.profilers.event_tables import make_raw_table
 
 ON_DEVICE = ("kernels", "copies")
 _LONGEST_US = 1 << 53  # since 1970, from which a profiler may count; more is not a valid time
@@ -49,20 +49,11 @@ class EventColumns:
 
     def make_tables(self, process: int) -> dict[str, pa.Table]:
         """Return the raw tables; events that name no process are of this one."""
-        return {name: _make_table(name, columns, process) for name, columns in self._columns.items()}
-
-
-def _make_table(name: str, columns: dict[str, list[Any]], process: int) -> pa.Table:
-    rows = len(columns["start_ns"])
-    arrays = {}
-    for field in TABLES[name]:
-        if field.name == "process" and "process" not in columns:
-            arrays[field.name] = pa.array(np.full(rows, process, np.int64))
-        elif pa.types.is_dictionary(field.type):
-            arrays[field.name] = pa.array(columns[field.name], pa.string()).dictionary_encode()
-        else:
-            arrays[field.name] = pa.array(columns[field.name], pa.int64())
-    return pa.table(arrays)
+        tables = {}
+        for name, columns in self._columns.items():
+            rows = len(columns["start_ns"])
+            tables[name] = make_raw_table(name, {"process": np.full(rows, process, np.int64), **columns}, rows)
+        return tables
 
 
 def read_arguments(event: dict[str, Any]) -> dict[str, Any]:

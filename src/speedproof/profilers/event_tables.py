@@ -49,14 +49,19 @@ def repeat_name(name: str, rows: int) -> pa.DictionaryArray:
     return encode_names(np.zeros(rows, np.int64), [name])
 
 
-def make_raw_table(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Return a raw table whose events are given one by one; what one does not give is null."""
+def make_raw_table(name: str, columns: Mapping[str, Any], rows: int) -> pa.Table:
+    """Return a raw table of so many rows; a column that is not given is null."""
     arrays = {}
     for field in TABLES[name]:
-        values = [row.get(field.name) for row in rows]
+        values = columns.get(field.name, [None] * rows)
         text = pa.types.is_dictionary(field.type)
         arrays[field.name] = pa.array(values, pa.string()).dictionary_encode() if text else pa.array(values, pa.int64())
     return pa.table(arrays)
+
+
+def join_rows(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Return a raw table whose events are given one by one; what one does not give is null."""
+    return make_raw_table(name, {field.name: [row.get(field.name) for row in rows] for field in TABLES[name]}, len(rows))
 
 
 def generic_thread_name(name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from speedproof.profilers.chrome_events import UNPACKED_PER_BYTE, UNPACKED_SPARE
-from speedproof.profilers.event_tables import make_raw_table, write_events
+from speedproof.profilers.event_tables import join_rows, write_events
 from speedproof.profilers.trace_format import is_gzip
 from speedproof.results.trace_tables import TraceInfo
 from speedproof.util.errors import RecordError
@@ -46,7 +46,7 @@ def convert_rocprof(path: Path, folder: Path) -> TraceInfo:
     if not any(rows.values()):
         raise RecordError(path, ": holds no kernels, copies, HIP calls or markers; run `rocprofv3 --sys-trace` on the program")
     info = TraceInfo(profiler="rocprof", profiler_version=version, source_schema="json", rows={}, warnings=[])
-    raw = {name: make_raw_table(name, found) for name, found in rows.items()}
+    raw = {name: join_rows(name, found) for name, found in rows.items()}
     raw["devices"] = pa.table({"device": pa.array(names, pa.int32()), "name": pa.array(names.values(), pa.string())})
     pids = {row["process"] for found in rows.values() for row in found}
     try:

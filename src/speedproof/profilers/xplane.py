@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from speedproof.profilers.event_tables import make_raw_table, write_events
+from speedproof.profilers.event_tables import join_rows, write_events
 from speedproof.results.trace_tables import TraceInfo
 from speedproof.util.errors import RecordError
 
@@ -50,7 +50,7 @@ def convert_xplane(path: Path, folder: Path) -> TraceInfo:
         raise RecordError(path, f": holds work of a {', '.join(sorted(others))}; only that of GPUs is read")
     if not any(rows.values()):
         raise RecordError(path, ": holds no kernels, calls or ranges, or is not an XPlane file; profile the run again")
-    raw = {name: make_raw_table(name, found) for name, found in rows.items()}
+    raw = {name: join_rows(name, found) for name, found in rows.items()}
     numbers = sorted(devices)
     raw["devices"] = pa.table({"device": pa.array(numbers, pa.int32()), "name": pa.nulls(len(numbers), pa.string())})
     warnings = [f"work of a {other} is not read" for other in sorted(others)]

@@ -21,7 +21,7 @@ _NOT_MEASURED = EntryOutcome()
 
 def list_ledger(judged: JudgedEntries) -> Listing:
     """Return a row for each entry, with its newest outcome."""
-    columns = ["id", "project", "documented", "measured (95 % interval)", "outcome", ">minutes", "on"]
+    columns = ["id", "project", "documented", "measured (95 % interval)", "outcome", ">est. minutes", "on"]
     rows = [_describe_row(name, entry, (outcomes or [_NOT_MEASURED])[0]) for name, (entry, outcomes) in judged.items()]
     return Listing("", columns, rows, most=len(rows))
 
