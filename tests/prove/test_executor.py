@@ -14,11 +14,13 @@ import pytest
 from typer.testing import CliRunner
 
 from speedproof.cli.application import app
+from speedproof.run import locks
+from speedproof.run.proof import proof
 from speedproof.run.proof.executor import ENDING, LocalExecutor
 from speedproof.run.proof.live_status import EVERY_S, Status
 from speedproof.run.proof.request import check_request
 from speedproof.util.child_processes import Patience, StoppedError, answering_stops, raising_when_stopped
-from speedproof.util.errors import SpeedproofError
+from speedproof.util.errors import BusyError, ConfigError, SpeedproofError
 
 # Counts what a proof starts, by the words of each command, while Snakemake cannot be imported.
 COUNTING = """
@@ -47,6 +49,22 @@ def test_without_snakemake_a_proof_starts_a_guardian_for_each_run_and_no_other_p
     assert all("guardian.py" in " ".join(words) for words in ours)
     assert sorted(path.name for path in (tmp_path / "out/programs").iterdir()) == ["claims.yaml", "tree", "tree.sha256"]
     assert (tmp_path / "out/results/report.html").is_file() and not (tmp_path / "out/proof.json").exists()
+
+
+def test_no_other_proof_comes_between_the_warm_up_and_the_rounds(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(locks, "_PATIENCE_S", 0)
+
+    def come_between(*_):
+        with pytest.raises(BusyError), locks.holding_devices("cpu", 1):
+            pass
+        raise ConfigError("the plan was reached")
+
+    monkeypatch.setattr(proof, "_describe_plan", come_between)
+    result = CliRunner().invoke(app, ["prove", "sleep 0.02", "sleep 0.01", "--device", "cpu", "--out", "out"])
+    assert str(result.exception) == "the plan was reached"
+    with locks.holding_devices("cpu", 1):  # it is free again
+        pass
 
 
 def test_modules_of_the_working_folder_are_the_programs_alone(tmp_path):

@@ -293,7 +293,7 @@ def test_a_mistake_is_one_line_and_no_verdict(place, measured, words, said):
         ("sh a.sh > out.txt", "'sh a.sh > out.txt' needs a shell; use sh -c 'sh a.sh > out.txt'"),
         ("sh a.sh 2>/dev/null", "use sh -c 'sh a.sh 2>/dev/null'"),
         ("sh -c 'true\ntrue'", "contains a line break or an unprintable character; put it into a script, and run that"),
-        ("SEED=1 sh a.sh", "'SEED=1 sh a.sh' needs a shell; use env SEED=1 sh a.sh"),
+        ("SEED=$HOME sh a.sh", "'SEED=$HOME sh a.sh' needs a shell; use sh -c 'SEED=$HOME sh a.sh'"),
         ("python3 trian.py", "trian.py: no such file"),
         ("./plain.txt", "plain.txt: cannot be executed; allow it (chmod +x ./plain.txt)"),
         ("sh fails.sh", "B (sh fails.sh): exit status 3 (it broke); full output:"),

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.results.run_record import read_epochs
+from speedproof.run import live_epochs
 
 NANOGPT = 'for n in 0 1 2 3; do sleep $1; echo "iter $n: loss 3.$n, time ${2}.00ms, mfu 24.00%"; done\n'
 LLM_C = 'for n in 1 2 3; do sleep $1; echo "step    $n/3 | loss 7.1 | $2.00 ms | 45.1% bf16 MFU | 151 tok/s"; done\n'
@@ -36,6 +37,13 @@ def test_known_lines_are_read_in_their_own_unit_and_named_in_the_plan(place):
     assert "read as milliseconds" in said
     epochs = next(iter((place / "out").glob("results/experiments/*/runs/*-a-timed/epochs.csv"))).read_text()
     assert ",0.1," in epochs
+
+
+def test_steps_that_are_printed_one_in_ten_are_compared_by_the_intervals_between_lines(place):
+    (place / "gpt.sh").write_text(NANOGPT.replace("sleep $1", "sleep $1; sleep $1"))
+    result, verdict = prove("sh gpt.sh 0.06 50", "sh gpt.sh 0.03 50")
+    assert "epochs: intervals between lines of nanoGPT, such as `iter 0: loss 3.0, " in " ".join(result.stderr.split())
+    assert verdict["candidates"][0]["ratio"] == pytest.approx(2.0, rel=0.3)
 
 
 def test_an_endless_known_program_ends_after_its_first_epochs(place):
@@ -79,21 +87,22 @@ echo 5,15,,,,0.7 >> $log
 
 def test_the_rows_of_lightnings_table_are_epochs_and_not_steps(place):
     (place / "lit.sh").write_text(LIGHTNING)
-    result, verdict = prove("sh lit.sh 0.1 '0 1 2 3 4'", "sh lit.sh 0.05 '0 1 2 3 4'")
-    assert (verdict["source"], verdict["metric"]) == ("file", "training_epoch_s"), result.output
-    assert verdict["candidates"][0]["ratio"] == pytest.approx(2.0, rel=0.2)
+    result, verdict = prove("sh lit.sh 0.06 '0 1 2'", "sh lit.sh 0.03 '0 1 2'")
+    assert (verdict.get("source"), verdict.get("metric")) == ("file", "training_epoch_s"), (result.output, result.exception)
+    assert verdict["candidates"][0]["ratio"] == pytest.approx(2.0, rel=0.3)
     assert "epochs: Lightning's CSV, `lightning_logs/version_0/metrics.csv`; --epoch-s" in " ".join(result.stderr.split())
-    # From the end of one of five epochs to that of the next: four, of three steps each.
-    assert json.loads((place / "out/warm-up.json").read_text())["epochs"] == {"a": 4, "b": 4}
+    # From the end of one of three epochs to that of the next: two, of three steps each.
+    assert json.loads((place / "out/warm-up.json").read_text())["epochs"] == {"a": 2, "b": 2}
     (run,) = (place / "out").glob("results/experiments/*/runs/01-*")
-    shortest_s = 0.3 if run.name.endswith("a-timed") else 0.15
-    assert all(seconds > shortest_s for seconds in read_epochs(run)["train_s"])
+    step_s = 0.06 if run.name.endswith("a-timed") else 0.03
+    assert all(seconds > 2 * step_s for seconds in read_epochs(run)["train_s"])  # the file is read every 10 ms
 
 
-def test_an_endless_program_of_lightning_ends_after_whole_epochs(place):
+def test_an_endless_program_of_lightning_ends_after_whole_epochs(place, monkeypatch):
+    monkeypatch.setattr(live_epochs, "_READ_EVERY_S", 0.05)
     (place / "endless.sh").write_text(LIGHTNING.replace("$2", "$(seq 0 999)"))
-    result, _ = prove("sh endless.sh 0.3", "sh endless.sh 0.2", "--stop-after", "2")
+    result, _ = prove("sh endless.sh 0.05", "sh endless.sh 0.04", "--stop-after", "2")
     assert result.exit_code in (0, 2), result.output
     assert json.loads((place / "out/warm-up.json").read_text())["epochs"] == {"a": 2, "b": 2}
     runs = (place / "out").glob("results/experiments/*/runs/*-a-timed")
-    assert all(seconds > 0.9 for run in runs for seconds in read_epochs(run)["train_s"])
+    assert all(seconds > 0.1 for run in runs for seconds in read_epochs(run)["train_s"])

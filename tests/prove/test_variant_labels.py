@@ -36,6 +36,26 @@ def test_a_label_is_what_differs_between_the_commands(commands, labels):
     assert list(title_variants(request).values()) == [f"{letter} ({label})" for letter, label in zip("AB", labels, strict=True)]
 
 
+PROJECTS = "/home/me/projects/language-models"
+
+
+@pytest.mark.parametrize(
+    ("commands", "labels"),
+    [
+        ([f"python {PROJECTS}/old/train_slow.py --lr 1", f"python {PROJECTS}/old/train_fast.py --lr 1"],
+         ["… train_slow.py …", "… train_fast.py …"]),
+        # Files of the same name differ by their folders.
+        ([f"python {PROJECTS}/old/train.py", f"python {PROJECTS}/new/train.py"], ["… old/train.py", "… new/train.py"]),
+        ([f"python train.py --config={PROJECTS}/a.yaml", f"python train.py --config={PROJECTS}/b.yaml"],
+         ["… --config=a.yaml", "… --config=b.yaml"]),
+        ([f"python {PROJECTS}/train.py", f"python {PROJECTS}/train.py --data https://host.org/a/b"],
+         ["python train.py", "… --data https://host.org/a/b"]),
+    ],
+)  # fmt: skip
+def test_of_long_paths_a_label_has_the_names_that_differ(commands, labels):
+    assert label_commands(commands) == labels
+
+
 def test_a_label_is_never_long():
     first, second = label_commands([f"./{'x' * 100} --a", f"./{'y' * 100} --a"])
     assert (first, second) == (f"./{'x' * 19}…{'x' * 19} …", f"./{'y' * 19}…{'y' * 19} …")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.run.known_formats import KNOWN_FORMATS, PATTERNS, recognize
+from speedproof.run.known_formats import KNOWN_FORMATS, PATTERNS, recognize, recognize_steps
 from speedproof.run.printed_output import LineClock
 
 PRINTED = Path(__file__).parent / "printed"  # what each program prints, a file each
@@ -68,6 +68,26 @@ def test_every_entry_has_a_sample_and_every_sample_an_entry():
 
 def test_the_first_line_is_shown():
     assert recognize(print_slowly("nanogpt")).sample == "iter 0: loss 4.2667, time 4143.52ms, mfu -100.00%"
+
+
+def print_steps(*arrivals_s):
+    """Return nanoGPT's lines, each of a step of 20 ms, as they come."""
+    clock = LineClock(PATTERNS)
+    for number, at_s in enumerate(arrivals_s):
+        clock.take(f"iter {10 * number}: loss 3.2, time 20.00ms, mfu 1.00%\n".encode(), at_s)
+    return clock.close(arrivals_s[-1])
+
+
+def test_of_times_of_a_few_steps_the_intervals_between_their_lines_are_read():
+    # A line every ten steps of 20 ms; 0.1 s of evaluation lie in the second interval.
+    found = recognize_steps(print_steps(1.0, 1.2, 1.5, 1.7))
+    assert [epoch.train_s for epoch in found.marks.epochs] == pytest.approx([0.2, 0.3, 0.2])
+    assert found.format.name == "nanoGPT" and found.marks.times == []
+
+
+def test_printed_times_of_all_steps_are_read_even_if_the_program_evaluates_between_some():
+    found = recognize_steps(print_steps(1.0, 1.02, 1.12, 1.14))
+    assert [epoch.train_s for epoch in found.marks.epochs] == pytest.approx([0.02] * 4)
 
 
 OTHERS = ["epoch 1 took 3 s", "Epoch 1/2\nEpoch 2/2", "iter 10: loss 3.2, time 15", "Epoch time: 3.0 s", ""]

@@ -66,6 +66,19 @@ def test_a_second_experiment_on_the_processor_is_refused(folder):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("held", "proposed"), [({0, 1}, "; wait (prove --wait)"), ({0}, " (taskset -c 1)"), ({1}, " (taskset -c 0)")]
+)
+def test_only_cores_that_are_free_are_proposed(monkeypatch, held, proposed):
+    monkeypatch.setattr(locks, "_PATIENCE_S", 0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: held)
+    with holding_devices("cpu", 1):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+        with pytest.raises(BusyError) as refused, holding_devices("cpu", 1):
+            pass
+    assert str(refused.value).endswith(proposed)
+
+
 def test_an_interrupted_experiment_is_not_closed_while_it_goes_on(tmp_path):
     (tmp_path / "config.json").write_text((ROOT / "config.yaml").read_text())
     with holding_folder(tmp_path / "experiments/experiment-1"), pytest.raises(BusyError, match="is in use by"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from speedproof.config.reading import Reading
-from speedproof.run.known_formats import KNOWN_FILE, PATTERNS, recognize
+from speedproof.run.known_formats import KNOWN_FILE, PATTERNS, recognize_steps
 from speedproof.run.marks_pipe import MarkArrivals
 from speedproof.run.printed_output import LineClock, PrintedOutput, limiting_search
 from speedproof.run.read_files import read_file
@@ -65,7 +65,7 @@ class LiveEpochs:
             self._read = len(lines)
             with suppress(RecordError):
                 if self.recognizing:
-                    found = recognize(lines)
+                    found = recognize_steps(lines)
                     return found is not None and len(found.marks.epochs) >= self.wanted
                 times_only = self.reading.model_copy(update={"quality": None, "samples": None})
                 return len(read_lines(lines, times_only).epochs) >= self.wanted

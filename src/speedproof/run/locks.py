@@ -73,18 +73,18 @@ def holding_devices(
         return
     if device == "cuda":
         names = [f"GPU {uuid}" for uuid in list_gpu_uuids(environ)[:gpus]] or ["GPU unknown to NVML"]
-        way_out = "give this one another GPU (CUDA_VISIBLE_DEVICES)"
+        cores = {}
     else:
         # Where Slurm calls a part of a machine a node, a job has that part for itself.
         node = environ.get("SLURMD_NODENAME", "")
-        names = [f"core {number} of the processor{node and ' of '}{node}" for number in sorted(os.sched_getaffinity(0))]
-        way_out = "give this one other cores (taskset)"
+        cores = {f"core {number} of the processor{node and ' of '}{node}": number for number in sorted(os.sched_getaffinity(0))}
+        names = list(cores)
     with ExitStack() as stack:
         while True:
             try:
                 with ExitStack() as held:
                     for name in names:
-                        held.enter_context(_holding(name, way_out, environ, waiting))
+                        held.enter_context(_holding(name, cores, environ, waiting))
                     stack.push(held.pop_all())
                 break
             except BusyError:
@@ -123,7 +123,8 @@ def _address(name: str, environ: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def _holding(name: str, way_out: str, environ: Mapping[str, str], waiting: Waiting | None) -> Iterator[None]:
+def _holding(name: str, cores: Mapping[str, int], environ: Mapping[str, str], waiting: Waiting | None) -> Iterator[None]:
+    """Hold one of the `cores` of this experiment, which are held in their order, or a GPU."""
     with socket.socket(socket.AF_UNIX) as own:
         address = _address(name, environ)
         if not _try_patiently(lambda: _bind(own, address)):
@@ -131,10 +132,25 @@ def _holding(name: str, way_out: str, environ: Mapping[str, str], waiting: Waiti
             if waiting is not None:
                 waiting(f"waiting for {holder} to end")
             raise BusyError(
-                f"{name}: {holder} measures on it, and two measurements disturb each other; wait (prove --wait), or {way_out}"
+                f"{name}: {holder} measures on it, and two measurements disturb each other; wait (prove --wait)"
+                f"{_propose_others(name, cores, environ)}"
             )
         own.listen()
         yield
+
+
+def _propose_others(name: str, cores: Mapping[str, int], environ: Mapping[str, str]) -> str:
+    """Return on which devices an experiment could measure instead of `name`, if that may work."""
+    if name not in cores:
+        return ", or give this one another GPU (CUDA_VISIBLE_DEVICES)"
+    before = list(cores).index(name)  # these are this experiment's
+    free = [number for place, (core, number) in enumerate(cores.items()) if place < before or _is_free(core, environ)]
+    return f", or give this one other cores (taskset -c {','.join(map(str, free))})" if free else ""
+
+
+def _is_free(name: str, environ: Mapping[str, str]) -> bool:
+    with socket.socket(socket.AF_UNIX) as own:
+        return _bind(own, _address(name, environ))
 
 
 def _try_patiently(attempt: Callable[[], bool]) -> bool:

@@ -115,10 +115,11 @@ def measure_experiment(
     observer: Observer | None = None,
     begin: Callable[[], None] = lambda: None,
     waiting: Waiting | None = None,
+    held: bool = False,
 ) -> Experiment:
     """Run an experiment on its node while nothing else fills its folder or measures on its devices; see :func:`run_experiment`.
 
-    `begin` is called once the folder is this experiment's.
+    `begin` is called once the folder is this experiment's. If the devices are `held`, the caller keeps others off them.
 
     Raises:
         BusyError: another experiment has the folder or the devices, and nobody is `waiting`.
@@ -132,7 +133,8 @@ def measure_experiment(
         stack.enter_context(holding_folder(job.folder, waiting))
         begin()
         conditions = ask_conditions(job, job.gpus)
-        stack.enter_context(holding_devices(conditions.device, job.gpus, waiting=waiting))
+        if not held:
+            stack.enter_context(holding_devices(conditions.device, job.gpus, waiting=waiting))
         place = stack.enter_context(take_place(scratch, job.dataset_file, os.environ))
         return run_experiment(replace(job, dataset_file=place.dataset_file, profiles=place.profiles), conditions, observer)
 

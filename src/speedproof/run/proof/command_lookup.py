@@ -19,7 +19,14 @@ def resolve_command(command: str, source: Path, path: str, contained: bool = Fal
     Its program is found now, by the `path` of who asks, or in the image that it is `contained` in; files outside of the folder
     are named in full.
     """
-    first, *words = shlex.split(command)
+    variables, (first, *words) = _split_variables(shlex.split(command))
+    if variables:
+        rest = shlex.join([first, *words])
+        if shell := _name_needed_shell(command, first, words) or _name_expanding_shell(command, variables):
+            return command, [f"{command!r:.80} needs a shell; use {shell}"]
+        found, mistakes = resolve_command(rest, source, path, contained)
+        env = "env" if contained else shutil.which("env", path=path) or "env"
+        return f"{shlex.join([env, *variables])} {found}", mistakes
     if needed := _name_needed_shell(command, first, words):
         return command, [f"{command!r:.80} needs a shell; use {needed}"]
     if contained and os.sep not in first:
@@ -43,7 +50,18 @@ def _name_needed_shell(command: str, first: str, words: list[str]) -> str:
     shell = _SHELLS.intersection(words) or any(word.endswith(";") or _REDIRECTION.fullmatch(word) for word in (first, *words))
     if first in _BUILTINS or shell:
         return f"sh -c {shlex.quote(command)}"
-    return f"env {command}" if _ASSIGNMENT.match(first) else ""
+    return ""
+
+
+def _split_variables(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the `NAME=value` words before a program, and the words from the program on."""
+    count = next((number for number, word in enumerate(words) if not _ASSIGNMENT.match(word)), len(words) - 1)
+    return words[:count], words[count:]
+
+
+def _name_expanding_shell(command: str, variables: list[str]) -> str:
+    """Return how to write a command whose variables a shell must expand; nothing of any other."""
+    return f"sh -c {shlex.quote(command)}" if any("$" in word or "`" in word for word in variables) else ""
 
 
 def _explain_program(first: str, program: str | Path | None, command: str, source: Path) -> str:

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import scipy.special  # noqa: F401 (intervals need it: loaded between two runs, it would delay the second)
@@ -38,21 +38,23 @@ INTERRUPTED = "interrupted; completed runs are kept: run the same command to res
 
 
 class LocalExecutor:
-    """Warms up and measures in this process."""
+    """Warms up and measures in this process; the devices are `held` from the warm-up to the last run."""
 
-    def __init__(self, out: Path, request: ProofRequest, status: Status) -> None:
+    def __init__(self, out: Path, request: ProofRequest, status: Status, held: ExitStack) -> None:
         self._out, self._request, self._status = out, request, status
         self._quiet = QuietWait(request.wait_for_quiet_min, request.device, request.gpus, status)
         self._waiting = wait_aloud(status) if request.wait else None
+        self._held, self._holds = held, False
 
     def warm_up(self, measured: ProofSetup) -> WarmUp:
         """Run each command once; these runs do not count."""
         request = self._request
         device = "cuda" if request.device != "cpu" and list_gpu_uuids() else "cpu"
         # A warm-up and another experiment would disturb each other.
-        with holding_devices(device, request.gpus, waiting=self._waiting):
-            self._quiet.wait()
-            return warm_up(self._out, measured.config, measured.workload, request, self._status.go_on_with)
+        self._held.enter_context(holding_devices(device, request.gpus, waiting=self._waiting))
+        self._holds = True
+        self._quiet.wait()
+        return warm_up(self._out, measured.config, measured.workload, request, self._status.go_on_with)
 
     def measure(self, measured: ProofSetup, progress: Progress) -> Evidence:
         """Measure what is missing, compare the runs and write the report; return the evidence.
@@ -81,7 +83,9 @@ class LocalExecutor:
                 self._status.go_on_with("checking the machine")
                 _ask_doctor(config, results)
                 write_json(data, own_data(measured.workload.declared.title))
-                experiment = measure_experiment(job, QuietRounds(self._quiet, progress), waiting=self._waiting)
+                observer = QuietRounds(self._quiet, progress)
+                experiment = measure_experiment(job, observer, waiting=self._waiting, held=self._holds)
+                self._held.close()
                 progress.conclude(experiment.stopped)
             self._status.go_on_with("comparing the runs")
             evidence = rebuild_numbers(read or read_results(results, summaries=False), measured.workload.claims)

@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -100,12 +100,13 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
     folders = {"--out": out.absolute(), "$TMPDIR": Path(tempfile.gettempdir())}
     check_folders(folders, workflow=request.profile is not None)
     commands, judging = _resolve(request, source)
-    executor = ProfileExecutor(out, request, status) if request.profile else LocalExecutor(out, request, status)
+    held = ExitStack()
+    executor = ProfileExecutor(out, request, status) if request.profile else LocalExecutor(out, request, status, held)
     variables = deciding_variables(os.environ, request.passed, request.dropped)
     digests = {**digest_sources(source, request.sources), **digest_variables(variables)}
     names = list(commands)
     load, counters = read_load(), read_counters()
-    with holding_folder(out, wait_aloud(status) if request.wait else None), _naming_kept_verdict(out, status.say):
+    with holding_folder(out, wait_aloud(status) if request.wait else None), _naming_kept_verdict(out, status.say), held:
         _announce_replacement(request, out, status.say)
         snapshot = _take_snapshot(request, source, out, variables, status.say)
         _name_unseen(request, status.say)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from speedproof.config.reading import Reading
 from speedproof.results.run_record import EPOCHS_FILE
 from speedproof.run.epoch_reports import Marks
-from speedproof.run.known_formats import Recognized, recognize
+from speedproof.run.known_formats import Recognized, recognize_steps
 from speedproof.run.proof.plausible_times import check_observed_growth, check_total
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.variant_labels import call_variants
@@ -35,18 +35,23 @@ def choose_reading(request: ProofRequest, seen: Mapping[str, tuple[Watched, bool
     known = {name: one for name, one in found.items() if one is not None}
     if not known or len(known) < len(seen):
         return request.reading("process"), None
-    if len({one.format for one in known.values()}) > 1:
+    formats = {one.format for one in known.values()}
+    if len(formats) > 1:  # one prints each step, another some
+        formats = {one.by_arrival() for one in formats}
+    if len(formats) > 1:
         called = call_variants(request)
         shown = ", ".join(f"{called[name]} those of {one.format.name} (`{one.sample}`)" for name, one in known.items())
         raise TrainingError(
             f"the commands print lines of different programs, whose epochs may be other work: {shown}; name what is read "
             "(--epoch-s, --rate), or compare whole processes (--metric process_s)"
         )
-    first = next(iter(known.values()))
-    if first.format.file:
-        return first.format.reading, f"{first.format.name}, `{first.sample}`"
-    reading = first.format.reading.model_copy(update={"quality": request.reading("process").quality})
-    return reading, f"lines of {first.format.name}, such as `{first.sample}`"
+    first, chosen = next(iter(known.values())), formats.pop()
+    if chosen.file:
+        return chosen.reading, f"{chosen.name}, `{first.sample}`"
+    reading = chosen.reading.model_copy(update={"quality": request.reading("process").quality})
+    timed = "intervals between " if chosen.step and chosen.epoch else ""
+    why = ", which print the times of a few steps only" if timed else ""
+    return reading, f"{timed}lines of {chosen.name}, such as `{first.sample}`{why}"
 
 
 def read_recognized(seen: Watched, reading: Reading) -> Marks:
@@ -58,7 +63,7 @@ def read_recognized(seen: Watched, reading: Reading) -> Marks:
 
 def _recognize(seen: Watched, request: ProofRequest) -> Recognized | None:
     """Return whose lines a program printed, if the times in them can be, else whose file it wrote if no line has a quality."""
-    found = recognize(seen.reports.lines) or (None if request.reading("process").quality else seen.known_file)
+    found = recognize_steps(seen.reports.lines) or (None if request.reading("process").quality else seen.known_file)
     if found is None:
         return None
     seen, marks = cut_to_limit(seen, found.marks, request.stop.epochs)

@@ -8,6 +8,7 @@ from speedproof.run.proof.request import ProofRequest
 from speedproof.util.secrets import scrub_command
 
 _WHOLE, _LONGEST = 24, 44  # characters up to which a command is its own label, and of a label
+_PATH = re.compile(r"""(?<![^\s='"])(?:[^\s='":/]*/){2,}[^\s='"/]+""")
 _WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
 
 
@@ -38,9 +39,13 @@ def label_commands(commands: Sequence[str]) -> list[str]:
     split = [split_words(command) for command in commands]
     before = _count_shared(split)
     after = _count_shared([words[before:][::-1] for words in split])
-    first, *others = commands
-    whole = first if len(first) <= _LONGEST else _label(first, split[0], before, after)
-    return [whole, *(_label(command, words, before, after) for command, words in zip(others, split[1:], strict=True))]
+    deepest = max(command.count("/") for command in commands)
+    for depth in range(1, deepest + 2):  # the shortest paths by which the labels differ
+        labels = [_label(command, words, before, after, depth) for command, words in zip(commands, split, strict=True)]
+        if len(set(labels)) == len(labels):
+            break
+    first = commands[0]
+    return [first if len(first) <= _LONGEST else labels[0], *labels[1:]]
 
 
 def split_words(command: str) -> list[str]:
@@ -53,15 +58,20 @@ def _count_shared(split: Sequence[Sequence[str]]) -> int:
     return next((number for number, words in enumerate(zip(*split, strict=False)) if len(set(words)) > 1), min(map(len, split)))
 
 
-def _label(command: str, words: Sequence[str], before: int, after: int) -> str:
+def _label(command: str, words: Sequence[str], before: int, after: int, depth: int) -> str:
     own = words[before : len(words) - after]
     if len(command) <= _WHOLE or not own:
-        return _cut_middle(command)
+        return _cut_middle(command if len(command) <= _LONGEST else _cut_paths(command, depth))
     if before and words[before - 1].startswith("-") and not own[0].startswith("-"):  # an option's value alone says little
         before -= 1
     own = words[before : len(words) - after]
-    label = " ".join([*(["…"] if before else []), *own, *(["…"] if after else [])])
-    return _cut_middle(min(label, command, key=len))
+    label = min(" ".join([*(["…"] if before else []), *own, *(["…"] if after else [])]), command, key=len)
+    return _cut_middle(label if len(label) <= _WHOLE else _cut_paths(label, depth))
+
+
+def _cut_paths(text: str, depth: int) -> str:
+    """Leave so many names of each path."""
+    return _PATH.sub(lambda path: "/".join(path[0].split("/")[-depth:]), text)
 
 
 def _cut_middle(text: str) -> str:

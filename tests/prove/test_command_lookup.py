@@ -1,0 +1,26 @@
+"""From a command as it is typed to the words that run."""
+
+import os
+import shlex
+from pathlib import Path
+
+from speedproof.run.proof.command_lookup import resolve_command
+
+
+def resolve(command, place):
+    return resolve_command(command, place, os.defpath)
+
+
+def test_variables_before_a_program_are_set_for_it_without_a_shell(tmp_path):
+    (tmp_path / "train.sh").write_text("true\n")
+    command, mistakes = resolve("BEAM=2 NAME='a b' sh train.sh", tmp_path)
+    env, *words = shlex.split(command)
+    assert (Path(env).name, words[:2], Path(words[2]).name, words[3:]) == (
+        *("env", ["BEAM=2", "NAME=a b"], "sh", ["train.sh"]),
+    )
+    assert mistakes == []
+
+
+def test_the_program_behind_variables_is_checked(tmp_path):
+    assert "nothing-here: no such program" in resolve("BEAM=2 nothing-here", tmp_path)[1][0]
+    assert "use sh -c 'A=1 sh x > y'" in resolve("A=1 sh x > y", tmp_path)[1][0]
