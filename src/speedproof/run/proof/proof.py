@@ -375,9 +375,8 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         say(f"epochs: {found.recognized}; --epoch-s reads others, --metric process_s compares whole processes")
     for line in [*_describe_stop(request, found, names), *_describe_places(request)]:
         say(line)
-    if caches := describe_warm_caches(
-        request.commands, request.caches, max(one.kept_caches for one in found.observed.values())
-    ):
+    kept = max((one.kept_caches for one in found.observed.values()), default=0)
+    if caches := describe_warm_caches(request.commands, request.caches, kept):
         say(caches)
 
 
