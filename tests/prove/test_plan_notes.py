@@ -1,4 +1,4 @@
-"""What the plan says of the work that is compared."""
+"""Lines of a proof's plan about the work that is compared."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the plan of a proof says of the work that is compared: what an epoch is, which ones count, and under what conditions."""
+"""Lines of a proof's plan about the work that is compared: what an epoch is, which ones count, and under what conditions."""
 
 import re
 from collections.abc import Sequence
@@ -50,8 +50,9 @@ def question_batch_sizes(commands: Sequence[str], counted: Counted) -> str | Non
     names = sorted({name for own in found for name in own if len({one.get(name) for one in found}) > 1})
     if counted == "epoch" or not names:
         return None
-    sizes = " against ".join(found_one.get(names[0], "the default") for found_one in found)
+    sizes = " against ".join(own.get(names[0], "the default") for own in found)
+    unit = "the time between two lines" if counted == "interval" else f"a {COUNTED_TITLES[counted]}"
     return (
-        f"condition: {names[0]} is {sizes}, so a {COUNTED_TITLES[counted]} is different work; --rate compares samples per "
-        "second, --metric process_s whole processes"
+        f"condition: {names[0]} is {sizes}, so {unit} is different work; "
+        "--rate compares samples per second, --metric process_s whole processes"
     )
