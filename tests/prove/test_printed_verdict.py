@@ -6,8 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from speedproof.config.model import Measurement
+from speedproof.config.reading import Reading
 from speedproof.results.comparison import StoppedExperiment
 from speedproof.results.experiment import PlannedRun
+from speedproof.run.known_formats import KNOWN_FORMATS
 from speedproof.run.proof.left_files import Snapshot
 from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.progress import Progress
@@ -18,6 +20,7 @@ from speedproof.run.run_experiment import EndedRun
 from speedproof.stats.metrics import PROCESS, TRAINING_EPOCH
 from tests.prove.recorded import leave_experiment
 
+READING = Reading(source="lines", epoch_s=r"took (\S+)")
 TITLES = {"a": "sh a.sh", "b": "sh b.sh"}
 
 
@@ -37,7 +40,21 @@ def judged(compared, place, whole):
     request, comparison = compared
     ratios = [one.model_copy(update=whole if one.metric == PROCESS else {}) for one in comparison.ratios]
     comparison = comparison.model_copy(update={"ratios": ratios})
-    return judge(comparison, request, TRAINING_EPOCH, "lines", "report.html", place / "out")
+    return judge(comparison, request, TRAINING_EPOCH, READING, "report.html", place / "out")
+
+
+@pytest.mark.parametrize(
+    ("reading", "title", "said"),
+    [
+        (KNOWN_FORMATS[0].reading, ">step", "measured by step time"),
+        (KNOWN_FORMATS[0].by_arrival().reading, ">interval between lines", "measured by the time between lines"),
+    ],
+)
+def test_steps_and_intervals_are_not_called_epochs(compared, tmp_path, reading, title, said):
+    request, comparison = compared
+    verdict = judge(comparison, request, TRAINING_EPOCH, reading, "report.html", tmp_path / "out")
+    assert tabulate(verdict)[0][1] == title
+    assert said in verdict.candidates[0].sentence and "measured by training epoch" not in verdict.candidates[0].sentence
 
 
 def test_the_table_has_the_reports_title_and_the_json_the_key(compared, tmp_path):
@@ -67,7 +84,7 @@ def stopped_open(compared, place, claim=None, **stopped):
         "stopped": [StoppedExperiment(experiment="experiment-1", rounds=4, most=24, budget_min=3.0, origin=origin, **stopped)],
     }
     request = request.model_copy(update={"rounds": None, "budget_min": 3.0, "claim": claim})
-    return judge(comparison.model_copy(update=update), request, TRAINING_EPOCH, "lines", "report.html", place / "out")
+    return judge(comparison.model_copy(update=update), request, TRAINING_EPOCH, READING, "report.html", place / "out")
 
 
 @pytest.mark.parametrize("claim", [None, ">= 1.1"])

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.cluster.machine_load import Counters
+from speedproof.config.reading import Reading
 from speedproof.results.comparison_rows import Objection
 from speedproof.results.experiment import PlannedRun
 from speedproof.results.run_record import read_run
@@ -210,7 +211,7 @@ def verdict_with(place, b, objections=(), claim=None, noise=0.05):
     comparison = leave_experiment(place / "out", measured.config, lasted_s).comparison
     for ratio in comparison.ratios:
         ratio.objections.extend(objections)
-    (candidate,) = judge(comparison, request, "process_s", "process", "report.html", place / "out").candidates
+    (candidate,) = judge(comparison, request, "process_s", Reading(source="process"), "report.html", place / "out").candidates
     return candidate.sentence.replace("\u00a0", " ")
 
 

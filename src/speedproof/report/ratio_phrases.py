@@ -8,6 +8,7 @@ from speedproof.results.comparison_rows import Needed, Scope
 from speedproof.results.quality import Quality
 from speedproof.stats.estimates import LEAST_PAIRS, MOST_NAMED
 from speedproof.stats.finding import FoundKind, Learning, RatioFinding, State, WholeProcess
+from speedproof.stats.measure_names import name_doing, name_measure
 from speedproof.stats.metrics import METRICS
 from speedproof.stats.proof_claim import Proof
 from speedproof.stats.sequential import MOST_PAIRS
@@ -330,7 +331,7 @@ def _describe_here(found: RatioFinding) -> str:
 def _describe_doing(found: RatioFinding) -> str:
     if found.target is not None:
         return f"reaches a {found.rule.title} of {found.rule.format(found.target)}"
-    does = METRICS[found.metric].verb or f"is, measured by {_name_measure(found)},"
+    does = name_doing(found.metric, found.counted) or f"is, measured by {_name_measure(found)},"
     return does if found.mode == "timed" else f"{does}, under the profiler,"
 
 
@@ -341,7 +342,7 @@ def _name_metric(found: RatioFinding) -> str:
 
 
 def _name_measure(found: RatioFinding) -> str:
-    return METRICS[found.metric].measure or found.metric_title
+    return name_measure(found.metric, found.counted, found.metric_title)
 
 
 def _describe_observed(found: RatioFinding) -> list[str]:

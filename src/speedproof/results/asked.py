@@ -9,6 +9,7 @@ from speedproof.results.claim import Claim
 from speedproof.results.evidence_archive import is_there
 from speedproof.results.files import read_record
 
+Counted = Literal["epoch", "step", "interval"]  # what a program's "epochs" are; an interval lies between two printed lines
 ASKED_FILE = "asked.json"
 
 
@@ -22,6 +23,7 @@ class Asked(BaseModel):
     metric: str
     margin: float | None
     claim: Claim | None
+    counted: Counted = "epoch"
     attempt: Annotated[int, Field(ge=1)] = 1  # of the proofs of these commands that lie beside each other
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from speedproof.results.asked import Asked
+from speedproof.results.asked import Asked, Counted
 from speedproof.results.claim import Claim
 from speedproof.results.comparison import (
     AblationWhole,
@@ -23,6 +23,7 @@ from speedproof.results.comparison_rows import ClaimResult, Needed, Objection, S
 from speedproof.results.quality import Better, Quality
 from speedproof.results.run_record import Mode
 from speedproof.stats.estimates import LEAST_PAIRS
+from speedproof.stats.measure_names import title_metric
 from speedproof.stats.metrics import METRICS, PROCESS
 from speedproof.stats.proof_claim import Proof, check_claimed, is_better, is_hidden_by_digits, judge_ratio, name_judged
 
@@ -116,6 +117,7 @@ class RatioFinding:
     state: State
     place: MeasuredPlace
     better: Better = "lower"
+    counted: Counted = "epoch"
     target: float | None = None
     mode: Mode = "timed"
     joint: bool = False  # whether its interval is one of several that hold together
@@ -243,15 +245,17 @@ class Reader:
         claim = self._claim_of(ratio)
         state = judge_row(ratio, turned)
         outcome = self._judge(ratio, claim, state)
+        counted = self.asked.counted if self.asked else "epoch"
         leading = list_leading(ratio.objections, outcome == "inconclusive")
         return RatioFinding(
             "ratio",
             subject,
             against,
             ratio.metric,
-            comparison.title_of(ratio.metric),
+            title_metric(ratio.metric, comparison.title_of(ratio.metric), counted),
             *self.read_common(ratio, turned),
             better=note.better,
+            counted=counted,
             target=ratio.target,
             mode=ratio.mode,
             joint=ratio.comparisons > 1,

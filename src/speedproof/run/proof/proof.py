@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -43,6 +44,13 @@ from speedproof.run.proof.judging import describe_evaluation, tell_source
 from speedproof.run.proof.left_files import DIGESTS, Snapshot, take_snapshot
 from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.metric_needs import check_epochs, name_gpu_need
+from speedproof.run.proof.plan_notes import (
+    count_plural,
+    describe_stop_after,
+    describe_warm_caches,
+    find_counted,
+    question_batch_sizes,
+)
 from speedproof.run.proof.progress import Progress
 from speedproof.run.proof.quality_questions import question_direction, question_units
 from speedproof.run.proof.quiet import describe_machine, wait_aloud
@@ -63,6 +71,7 @@ from speedproof.run.proof.workspace import (
     write_claims,
 )
 from speedproof.run.read_progress import SOURCES
+from speedproof.stats.measure_names import name_measure
 from speedproof.stats.metrics import METRICS
 from speedproof.util.errors import ConfigError, ProfilingError, RecordError, SpeedproofError
 from speedproof.util.image_file import identify_image
@@ -122,6 +131,7 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
             status.say(describe_machine(load, counters, _name_on_gpu(request), request.wait_for_quiet_min is not None))
         check_epochs(request, found.epochs)
         metric = choose_metric(request, found.epochs, bool(found.reading.rate))
+        counted = find_counted(found.reading)
         basis = replace(basis, stop_after=found.stop_after)
         measured = basis.describe(found.reading, found.epochs, metric, found.observed)
         _describe_plan(request, names, found, out, order_seed, status.say)
@@ -130,7 +140,7 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
             if question is not None:
                 status.say(question)
         _take_back_verdict(out)  # not before: a mistake that is found up to here leaves an earlier one readable
-        _leave_asked(describe_asked(request, metric, _read_attempt(out / RESULTS)), out / RESULTS)
+        _leave_asked(describe_asked(request, metric, _read_attempt(out / RESULTS), counted), out / RESULTS)
         expected_s = {name: found.process_s[name] for name in names}
         called, judges = call_variants(request), request.margin is not None
         progress = Progress(measured.config.measurement, called, expected_s, status, judges)
@@ -140,10 +150,10 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
             status.say(describe_utilization(use))
         attempt = note_attempt(out, out / RESULTS, [scrub_command(command) for command in request.commands])
         if attempt != _read_attempt(out / RESULTS):
-            _leave_asked(describe_asked(request, metric, attempt), out / RESULTS)
+            _leave_asked(describe_asked(request, metric, attempt, counted), out / RESULTS)
             rebuild_report(evidence.asked_again(), out / RESULTS)
         report = str(out / RESULTS / PAGE_FILE)
-        verdict = judge(evidence.comparison, request, metric, found.reading.source, report, out)
+        verdict = judge(evidence.comparison, request, metric, found.reading, report, out)
         verdict = verdict.model_copy(update={"attempt": attempt, "why": _explain(request, evidence)})
         write_text(out / VERDICT_FILE, verdict.model_dump_json(indent=1) + "\n")
     status.pause()
@@ -320,16 +330,23 @@ def _warm_up_once(
             return WarmUp.model_validate(values)
     except (OSError, ValueError, KeyError, AttributeError):
         pass
+    begun_s = time.monotonic()
+    beside = "" if request.budget is None else f", beside the budget of {format_value(request.budget, 'min')}"
     say(f"warm-up: one run of each of {format_count(len(request.commands), 'command')}, not counted")
     kept.unlink(missing_ok=True)  # the caches beside it are replaced now
     found = executor.warm_up(measured)
+    say(f"warm-up: took {format_duration(time.monotonic() - begun_s)} in all{beside}")
     write_text(kept, json.dumps({**found.model_dump(mode="json"), "digest": digest}, indent=1) + "\n")
     return found
 
 
 def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: Path, order_seed: int, say: Say) -> None:
+    counted = find_counted(found.reading)
+    metric = choose_metric(request, found.epochs, bool(found.reading.rate))
+    if METRICS[metric].printed == "epoch" and (condition := question_batch_sizes(request.commands, counted)):
+        say(condition)
     for name, title in title_variants(request).items():
-        epochs = f", {format_count(found.epochs[name], 'epoch')} ({_describe_clock(found, name)})" if found.epochs[name] else ""
+        epochs = f", {count_plural(found.epochs[name], counted)} ({_describe_clock(found, name)})" if found.epochs[name] else ""
         note = f"; {found.notes[name]}" if name in found.notes else ""
         say(f"{title}: {format_value(found.process_s[name], 's')}{epochs}{note}")
     if found.unwatched:
@@ -345,8 +362,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     copies_s = runs * found.copy_s
     if copies_s > max(1.0, total_s / 10):
         cost += f", and about {format_duration(copies_s)} to copy the folder (--workdir here avoids this)"
-    metric = METRICS[choose_metric(request, found.epochs, bool(found.reading.rate))]
-    by = metric.measure or metric.title
+    by = name_measure(metric, counted)
     units = _describe_units(found.units, request)
     trusted = f"reported times are trusted ({request.trust_reported}); " if request.trust_reported else ""
     say(
@@ -359,6 +375,9 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         say(f"epochs: {found.recognized}; --epoch-s reads others, --metric process_s compares whole processes")
     for line in [*_describe_stop(request, found, names), *_describe_places(request)]:
         say(line)
+    kept = max((one.kept_caches for one in found.observed.values()), default=0)
+    if caches := describe_warm_caches(request.commands, request.caches, kept):
+        say(caches)
 
 
 def _describe_stop(request: ProofRequest, found: WarmUp, names: list[str]) -> list[str]:
@@ -366,8 +385,7 @@ def _describe_stop(request: ProofRequest, found: WarmUp, names: list[str]) -> li
     process_s = {name: found.process_s[name] for name in names}  # of the reference first
     short = question_budget(process_s, request.budget, request.control)
     if found.stop_after:
-        ended = f"ended early: each run ends after its first {format_count(found.stop_after, 'epoch')}, which are compared"
-        return [*([short] if short else []), ended]
+        return [*([short] if short else []), describe_stop_after(found.stop_after, find_counted(found.reading))]
     proposed = propose_stop(process_s, found.epochs, request.budget, request.control) or short
     return [proposed] if proposed else []
 

@@ -15,7 +15,7 @@ from speedproof.config.model import Caches, VariablePattern
 from speedproof.config.reading import ASKED_BY, FilePattern, Pattern, RangeName, Reading, ReadingSource, TimeUnit
 from speedproof.config.validation_errors import NameKey, explain_problem, key_names
 from speedproof.profilers.formats import describe_run_tracers
-from speedproof.results.asked import Asked
+from speedproof.results.asked import Asked, Counted
 from speedproof.results.claim import ClaimText, read_claim
 from speedproof.results.experiment import LOOKS, Minutes
 from speedproof.results.names import RunTracerName
@@ -404,10 +404,11 @@ def describe_key(key: str, name: NameKey) -> str:
     )
 
 
-def describe_asked(request: ProofRequest, metric: str, attempt: int) -> Asked:
+def describe_asked(request: ProofRequest, metric: str, attempt: int, counted: Counted = "epoch") -> Asked:
     """Return what a report is to know of a request whose variants are compared by `metric`, of the so-manieth proof."""
     claim = read_claim(request.claim) if request.claim else None
-    return Asked(command=write_call(request), metric=metric, margin=request.margin, claim=claim, attempt=attempt)
+    asked = {"command": write_call(request), "metric": metric, "margin": request.margin, "claim": claim}
+    return Asked(**asked, attempt=attempt, counted=counted)
 
 
 def write_call(request: ProofRequest) -> str:

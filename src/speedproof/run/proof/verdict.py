@@ -7,16 +7,20 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from speedproof.config.reading import Reading
 from speedproof.report.objection_phrases import describe_objection
 from speedproof.report.ratio_phrases import describe_more, write_proof_headline, write_proof_sentence
 from speedproof.report.scope import describe_attempt
+from speedproof.results.asked import Counted
 from speedproof.results.comparison import Comparison, Ratio
 from speedproof.results.comparison_rows import ObjectionKind
 from speedproof.results.experiment import StopReason
 from speedproof.run.proof.next_call import write_next_call
+from speedproof.run.proof.plan_notes import find_counted
 from speedproof.run.proof.request import ProofRequest, describe_asked
 from speedproof.run.proof.variant_labels import call_variants, label_variants, title_variants
 from speedproof.stats.finding import RatioFinding, Reader, find_whole
+from speedproof.stats.measure_names import title_metric
 from speedproof.stats.metrics import METRICS, PROCESS, default_metric
 from speedproof.stats.proof_claim import Proof
 from speedproof.util.numbers import format_range, format_ratio, format_value
@@ -102,6 +106,7 @@ class Verdict(_Row):
     comparisons: int = 1  # whose intervals hold together
     stopped: StopReason | None = None  # why rounds ended; None: their number was fixed
     attempt: int = 1  # of the proofs of these commands that lie beside each other
+    counted: Counted = "epoch"  # what is called an epoch; an interval lies between two printed lines
     unit: str = "s"  # of each variant's value
     variants: list[MeasuredVariant] = []  # all commands, in their order
     candidates: list[Judged]
@@ -125,11 +130,12 @@ def choose_metric(request: ProofRequest, epochs: dict[str, int], rates: bool = F
     return request.metric or default_metric(all(epochs.values()), rates or bool(request.rate))
 
 
-def judge(comparison: Comparison, request: ProofRequest, metric: str, source: str, report: str, out: Path) -> Verdict:
+def judge(comparison: Comparison, request: ProofRequest, metric: str, reading: Reading, report: str, out: Path) -> Verdict:
     """Return the verdict on each candidate, and on all of them, of the proof in the folder `out`, with its `report`."""
     called = _Called(request)
     first, *others = called.commands
-    reader = Reader(comparison, describe_asked(request, metric, 1), called.titles)
+    counted = find_counted(reading)
+    reader = Reader(comparison, describe_asked(request, metric, 1, counted), called.titles)
     ratios = {name: reader.find_timed(first, name, metric) for name in others}
     found = {name: reader.read(ratio) for name, ratio in ratios.items() if ratio}
     judged = [
@@ -144,12 +150,13 @@ def judge(comparison: Comparison, request: ProofRequest, metric: str, source: st
         exit_status=STATUS[outcome],
         claim=request.claim,
         metric=metric,
-        source=source,
+        source=reading.source,
         rounds=max((one.pairs for one in judged), default=0),
         equivalence_margin=comparison.equivalence_margin,
         trust_reported=comparison.trust_reported,
         comparisons=max((ratio.comparisons for ratio in ratios.values() if ratio), default=1),
         stopped=comparison.stopped[0].reason if comparison.stopped else None,
+        counted=counted,
         unit=comparison.metrics[metric].unit if metric in comparison.metrics else "s",
         variants=[_measure_variant(comparison, called, name, metric) for name in called.commands],
         candidates=judged,
@@ -264,7 +271,11 @@ def tabulate(verdict: Verdict) -> tuple[list[str], list[list[str]]]:
         ]
         for own, one in zip(verdict.variants, [None, *verdict.candidates], strict=True)
     ]
-    metric = METRICS[verdict.metric].title if verdict.metric in METRICS else verdict.metric
+    metric = (
+        title_metric(verdict.metric, METRICS[verdict.metric].title, verdict.counted)
+        if verdict.metric in METRICS
+        else verdict.metric
+    )
     return ["", f">{metric}", ">95 % interval", ">ratio", *([">observed"] if observed else []), "outcome"], rows
 
 

@@ -1,0 +1,58 @@
+"""Lines of a proof's plan about the work that is compared: what an epoch is, which ones count, and under what conditions."""
+
+import re
+from collections.abc import Sequence
+
+from speedproof.config.reading import Reading
+from speedproof.results.asked import Counted
+from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS
+from speedproof.run.known_formats import KNOWN_FORMATS
+from speedproof.util.numbers import format_count
+
+COUNTED_TITLES: dict[Counted, str] = {"epoch": "epoch", "step": "step", "interval": "interval between lines"}
+_BATCH_SIZE = re.compile(r"(?<!\S)(-{0,2}[\w.-]*(?:batch[-_]?size|\bbs)|-b)[= ]+(\d+)(?!\S)", re.IGNORECASE)
+_COMPILES = re.compile(r"compile|\bjax|numba|inductor|dynamo|triton|\bjit", re.IGNORECASE)
+
+
+def find_counted(reading: Reading) -> Counted:
+    """Return what an "epoch" of a reading is: an epoch, a step, or the interval between two lines, whatever lies in it."""
+    if reading.source == "lines" and reading.epoch:
+        return "interval"
+    steps = {one.epoch_s for one in KNOWN_FORMATS if one.step}
+    return "step" if reading.source == "lines" and reading.epoch_s in steps else "epoch"
+
+
+def count_plural(number: int, counted: Counted) -> str:
+    """Write how many epochs, steps or intervals there are."""
+    one, _, where = COUNTED_TITLES[counted].partition(" ")
+    return f"{format_count(number, one)}{f' {where}' if where else ''}"
+
+
+def describe_stop_after(count: int, counted: Counted) -> str:
+    """Return after what runs are ended, and whether the first, which may include start-up, is compared."""
+    ended = f"ended early: each run ends after its first {count_plural(count, counted)}"
+    if count < WARM_UP_NEEDS_EPOCHS:
+        least = WARM_UP_NEEDS_EPOCHS + 1
+        return f"{ended}; start-up in the first one is compared, too: --stop-after {least} leaves it out"
+    return f"{ended}; the first one may include start-up and is not compared"
+
+
+def describe_warm_caches(commands: Sequence[str], caches: str, kept: int) -> str | None:
+    """Return that compiling is not timed, if a command compiles and its warm-up filled `kept` files of caches."""
+    if caches != "warm" or not kept or not any(map(_COMPILES.search, commands)):
+        return None
+    return "caches: warm; the warm-up filled the compile caches, so runs compile less: --caches cold compares with cold ones"
+
+
+def question_batch_sizes(commands: Sequence[str], counted: Counted) -> str | None:
+    """Return that the commands name different batch sizes, so that a step of one is not the work of another's."""
+    found = [{match[1].lstrip("-"): match[2] for match in _BATCH_SIZE.finditer(command)} for command in commands]
+    names = sorted({name for own in found for name in own if len({one.get(name) for one in found}) > 1})
+    if counted == "epoch" or not names:
+        return None
+    sizes = " against ".join(own.get(names[0], "the default") for own in found)
+    unit = "the time between two lines" if counted == "interval" else f"a {COUNTED_TITLES[counted]}"
+    return (
+        f"condition: {names[0]} is {sizes}, so {unit} is different work; "
+        "--rate compares samples per second, --metric process_s whole processes"
+    )

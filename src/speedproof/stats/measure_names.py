@@ -1,0 +1,26 @@
+"""What the time of a training epoch is called in a proof: a program's "epochs" may be steps, or intervals between lines."""
+
+from speedproof.results.asked import Counted
+from speedproof.stats.metrics import METRICS, TRAINING_EPOCH
+
+_TITLES: dict[Counted, tuple[str, str]] = {  # and what a faster variant does faster
+    "step": ("step", "takes a step"),
+    "interval": ("interval between lines", "gets from one line to the next"),
+}
+
+
+def title_metric(metric: str, title: str, counted: Counted) -> str:
+    """Return a metric's title, or what was counted instead of training epochs."""
+    return _TITLES[counted][0] if metric == TRAINING_EPOCH and counted != "epoch" else title
+
+
+def name_measure(metric: str, counted: Counted, title: str = "") -> str:
+    """Return by what variants are compared, as in "measured by training epoch time"; by default the metric's `title`."""
+    if metric == TRAINING_EPOCH and counted != "epoch":
+        return "the time between lines" if counted == "interval" else "step time"
+    return METRICS[metric].measure or title or METRICS[metric].title
+
+
+def name_doing(metric: str, counted: Counted) -> str:
+    """Return what a faster variant does faster; nothing if the metric is no such time."""
+    return _TITLES[counted][1] if metric == TRAINING_EPOCH and counted != "epoch" else METRICS[metric].verb
