@@ -53,7 +53,7 @@ def gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Inte
     host = HostCauses(loop_calls(trace.host_calls, trace, loop, activity), launches, loop)
     yield CauseEvidence(QUEUED, _find_queued(activity, idle), phase_labels)
     yield CauseEvidence(OVERHEAD, _either(cover_events(loop.on_main_thread(trace.overhead)), host.profiling))
-    yield CauseEvidence(LOADING, find_loading(calls, activity), phase_labels)
+    yield CauseEvidence(LOADING, find_loading(calls, launches, activity), phase_labels)
     yield _find_synchronising(waiting_calls(calls, activity), host)
     yield from host.find_compiling()
     yield from _find_loading_of_data(loop, phases, host)

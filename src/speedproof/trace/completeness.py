@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from speedproof.results.summary import GpuUntraced
 from speedproof.results.trace_tables import GpuTracing
-from speedproof.trace.events import Trace, with_names
+from speedproof.trace.events import Trace, choose, with_names
 from speedproof.trace.intervals import Array, Intervals, holder
 from speedproof.util.errors import RecordError
 
@@ -80,11 +80,11 @@ def check_recording(trace: Trace, process: int) -> Recording:
 
     Where as many kernels have no launch as launches have no kernel, they are not known to belong together, and none is lost.
     """
-    calls = trace.api[["start_ns", "end_ns", "thread", "correlation", "name"]][trace.api["process"] == process]
+    calls = choose(trace.api, (trace.api["process"] == process).to_numpy())
     launches, captures = with_names(calls, _LAUNCHES.fullmatch), with_names(calls, _CAPTURES.fullmatch)
     del calls  # it may be a copy of millions
     captured = _find_captured(captures, launches["start_ns"].to_numpy())
-    launches = launches[~captured & (launches["correlation"] >= 0).to_numpy()]
+    launches = choose(launches, ~captured & (launches["correlation"] >= 0).to_numpy())
     kernels = (trace.activity["process"] == process).to_numpy() & trace.activity["kernel"].to_numpy()
     launch, end_ns = (trace.activity[name].to_numpy()[kernels] for name in ("launch", "end_ns"))
     ended_ns = np.full(len(trace.api) + 1, _NEVER)  # the last one is for kernels without a launch
@@ -107,7 +107,7 @@ def _find_captured(captures: pd.DataFrame, moment: Array) -> NDArray[np.bool_]:
 
 def _join_nested(launches: pd.DataFrame, ended_ns: Array) -> tuple[Array, Array]:
     """Take a call of the driver inside one of the runtime for one launch; return when it began, and its kernel's end."""
-    order = np.lexsort((launches["start_ns"].to_numpy(), launches["thread"].to_numpy()))
+    order = np.argsort(launches["thread"].to_numpy(), kind="stable")  # they are in order of their start
     if not len(order):
         return ended_ns, ended_ns
     thread, start, end = (launches[name].to_numpy()[order] for name in ("thread", "start_ns", "end_ns"))

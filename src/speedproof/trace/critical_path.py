@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from speedproof.results.summary import ClockSkew, CriticalPath, PathClass
 from speedproof.trace.cuda_calls import loop_calls, waiting_calls
@@ -33,8 +34,13 @@ class _Work:
 
     start: Array
     end: Array
-    head: Array  # the row of the first work of its chain
+    by_end: NDArray[np.int32]  # the rows in order of their end
+    head: NDArray[np.int32]  # the row of the first work of its chain
     launched: Array  # when its launch returned, or began if the work started before that; -1 without a launch
+
+    def chain_launched(self, rows: NDArray[np.integer]) -> Array:
+        """Return when the chains of these rows were launched."""
+        return self.launched[self.head[rows]]
 
 
 @dataclass(frozen=True)
@@ -42,12 +48,11 @@ class _Waits:
     """Calls that waited for the GPU, in order of their return, and the row of the work that each awaited."""
 
     returned: Array
-    awaited: Array
+    awaited: NDArray[np.integer]
 
-    def find_awaited(self, moment: int) -> int:
-        """Return the row that the last call to return by then awaited, -1 if there is no such call."""
-        place = int(np.searchsorted(self.returned, moment, side="right")) - 1
-        return int(self.awaited[place]) if place >= 0 else -1
+    def find_last(self, moments: Array) -> Array:
+        """Return the place of the last call to return by each moment, -1 if there is no such call."""
+        return np.searchsorted(self.returned, moments, side="right") - 1
 
 
 def find_critical_paths(trace: Trace, loop: Loop, activity: pd.DataFrame) -> list[CriticalPath]:
@@ -86,15 +91,17 @@ def _walk(trace: Trace, loop: Loop, activity: pd.DataFrame) -> Intervals:
     """Return where the path lies on the device; the rest of the epochs it is on the host."""
     work = _chain(trace, activity)
     waits = _find_waits(trace, loop, activity, work)
-    began, at = int(loop.spans.start[0]), int(loop.spans.end[-1])
-    last = _find_last_work(loop, activity, work)
-    row = waits.find_awaited(at) if last < 0 else last
-    rows: list[int] = []
-    while row >= 0 and at > began:  # ends, since each launch is earlier than the moment from which it was reached
-        rows.append(row)
-        at = int(work.launched[work.head[row]])
-        row = waits.find_awaited(at)
-    passed = np.array(rows, np.int64)
+    began, last = int(loop.spans.start[0]), _find_last_work(loop, activity, work)
+    reached = work.chain_launched(last) if len(last) else loop.spans.end[-1:]
+    launched = work.chain_launched(waits.awaited)
+    # Lists, and what follows each call at once: the walk has as many steps as there are calls that waited.
+    moments, further = launched.tolist(), waits.find_last(launched).tolist()
+    (at,), (place,) = reached.tolist(), waits.find_last(reached).tolist()
+    places: list[int] = []
+    while place >= 0 and at > began:  # ends, since each launch is earlier than the moment from which it was reached
+        places.append(place)
+        at, place = moments[place], further[place]
+    passed = np.append(last, waits.awaited[np.array(places, np.int64)])
     return union(work.start[work.head[passed]], work.end[passed])
 
 
@@ -103,26 +110,24 @@ def _find_waits(trace: Trace, loop: Loop, activity: pd.DataFrame, work: _Work) -
 
     A call whose awaited chain was launched no earlier than the call returned leads nowhere, and is left out.
     """
-    by_end = np.argsort(work.end, kind="stable")
-    ends = work.end[by_end]
+    ends = work.end[work.by_end]
     calls = waiting_calls(loop_calls(trace.api, trace, loop, activity), activity)
     begun, returned = bounds_of(calls)
     last = np.searchsorted(ends, returned, side="right") - 1
     ended = np.append(ends, np.iinfo(np.int64).min)[last]
     waited = np.flatnonzero((ended > begun) & (returned - ended <= _RETURNS_WITHIN_NS))
-    waited = waited[work.launched[work.head[by_end[last[waited]]]] < returned[waited]]
+    waited = waited[work.chain_launched(work.by_end[last[waited]]) < returned[waited]]
     order = waited[np.argsort(returned[waited], kind="stable")]
-    return _Waits(returned[order], by_end[last[order]])
+    return _Waits(returned[order], work.by_end[last[order]])
 
 
-def _find_last_work(loop: Loop, activity: pd.DataFrame, work: _Work) -> int:
-    """Return the row of the work that the loop launched and that ends last, if it outlasts the loop; else -1."""
+def _find_last_work(loop: Loop, activity: pd.DataFrame, work: _Work) -> Array:
+    """Return the row of the work that the loop launched and that ends last, if it outlasts the loop; else none."""
     until = int(loop.spans.end[-1])
     mine = (activity["process"] == loop.process).to_numpy() & (work.launched >= 0) & (work.launched <= until)
-    if not mine.any():
-        return -1
-    last = int(np.flatnonzero(mine)[np.argmax(work.end[mine])])
-    return last if work.end[last] > until and work.launched[work.head[last]] < until else -1
+    rows = np.flatnonzero(mine)
+    last = rows[np.argmax(work.end[rows], keepdims=True)] if len(rows) else rows
+    return last[(work.end[last] > until) & (work.chain_launched(last) < until)]
 
 
 def measure_skew(trace: Trace, activity: pd.DataFrame) -> ClockSkew | None:
@@ -165,5 +170,5 @@ def _chain(trace: Trace, activity: pd.DataFrame) -> _Work:
     while True:  # doubles the length of what is passed with each turn
         further = head[head]
         if (further == head).all():
-            return _Work(start, end, head, launched)
+            return _Work(start, end, by_end, head, launched)
         head = further

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from speedproof.trace.events import Trace, bounds_of, join_names, rename, with_names
+from speedproof.trace.events import Trace, are_named, bounds_of, choose, join_names, rename, with_names
 from speedproof.trace.intervals import Array, Intervals, union
 from speedproof.trace.loop import Loop
 from speedproof.trace.roles import goes_backward
@@ -41,14 +41,14 @@ def loop_calls(calls: pd.DataFrame, trace: Trace, loop: Loop, activity: pd.DataF
     marked = pd.concat([loop.phases["thread"], loop.transforms["thread"][loop.transforms["process"] == loop.process]])
     backward = with_names(trace.host_calls, goes_backward)["thread"].unique()
     threads = ({*launching} - {*marked}) | {loop.thread, *backward}
-    return calls[(calls["process"] == loop.process) & calls["thread"].isin(threads)]
+    return choose(calls, ((calls["process"] == loop.process) & calls["thread"].isin(threads)).to_numpy())
 
 
 def waiting_calls(calls: pd.DataFrame, activity: pd.DataFrame) -> pd.DataFrame:
     """Return the calls that wait, with their `topic`; copies of pageable memory under a name with that word."""
     staged = activity["launch"].to_numpy()[activity["pageable"].to_numpy()]
     pageable = np.isin(calls.index, staged, kind="table" if len(staged) else None)
-    waiting = with_names(calls[~pageable], _WAITS.fullmatch)
+    waiting = calls[~pageable & are_named(calls, _WAITS.fullmatch)]
     staging = rename(calls[pageable], "{} (pageable memory)".format)
     names = join_names([waiting["name"].array, staging["name"].array])
     memory = waiting.index.isin(with_names(waiting, is_about_memory).index)
@@ -73,12 +73,12 @@ def waits_of_threads(calls: pd.DataFrame, process: int, threads: Iterable[int]) 
     return with_names(calls[(calls["process"] == process) & calls["thread"].isin([*threads])], _WAITS.fullmatch)
 
 
-def find_loading(calls: pd.DataFrame, activity: pd.DataFrame) -> Intervals:
+def find_loading(calls: pd.DataFrame, launches: pd.DataFrame, activity: pd.DataFrame) -> Intervals:
     """Return when kernels are loaded: until the end of the launch that asked for it, if that follows soon on the same thread.
 
     The launch of a kernel that was just loaded takes milliseconds, in which the driver makes it ready.
     """
-    loads, launches = with_names(calls, _LOADS.fullmatch), launching_calls(calls)
+    loads = with_names(calls, _LOADS.fullmatch)
     start, end = bounds_of(loads)
     end = end.copy()
     for thread in pd.unique(loads["thread"]):
@@ -98,12 +98,15 @@ def _find_slow_firsts(launches: pd.DataFrame, activity: pd.DataFrame) -> tuple[A
 
     A graph's launch takes long since it has many kernels.
     """
-    kernels = activity[activity["kernel"] & (activity["launch"] >= 0)]
-    starts_ns = kernels.groupby("launch")["start_ns"].min()
-    launches = with_names(launches[launches.index.isin(starts_ns.index)], lambda name: "Graph" not in name)
-    first = launches.index.isin(kernels["launch"][~kernels["name"].duplicated()])  # in order of their start
-    start, end = bounds_of(launches)
+    kernels = np.flatnonzero(activity["kernel"] & (activity["launch"] >= 0))
+    launch, name = activity["launch"].to_numpy()[kernels], activity["name"].array
+    single = np.isin(launches.index, launch) & are_named(launches, lambda name: "Graph" not in name)
+    row, start, end = (column[single] for column in (launches.index.to_numpy(), *bounds_of(launches)))
+    first_launch = np.full(len(name.categories), -1)
+    first_launch[name.codes[kernels][::-1]] = launch[::-1]  # the last to be written stays: the first, in order of start
+    first = np.isin(row, first_launch)
     usual = float(np.median((end - start)[~first])) if not first.all() else 0.0
     slow = first & (end - start >= max(_LOADS_FROM_NS, _LOADS_FROM_TIMES * usual))
-    begun = starts_ns.reindex(launches.index).to_numpy()
-    return start[slow], np.clip(begun, start, end)[slow]
+    launched = kernels[np.isin(launch, row[slow])]
+    starts_ns = activity.iloc[launched].groupby("launch")["start_ns"].min()
+    return start[slow], np.clip(starts_ns.reindex(row[slow]).to_numpy(np.int64), start[slow], end[slow])

@@ -42,8 +42,13 @@ def rename(events: pd.DataFrame, new_name: Callable[[str], str]) -> pd.DataFrame
     return events.assign(name=make_names(np.append(codes, -1)[names.codes], distinct))
 
 
+def choose(events: pd.DataFrame, chosen: Mask) -> pd.DataFrame:
+    """Return the chosen events. If these are all of them, they are not copied: they may be millions."""
+    return events if chosen.all() else events[chosen]
+
+
 def with_names(events: pd.DataFrame, wanted: Callable[[str], object]) -> pd.DataFrame:
-    return events[are_named(events, wanted)]
+    return choose(events, are_named(events, wanted))
 
 
 def are_named(events: pd.DataFrame, wanted: Callable[[str], object]) -> Mask:

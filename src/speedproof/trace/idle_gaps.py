@@ -46,7 +46,7 @@ def find_idle_gaps(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataF
     idle_gaps = _join([_split(moving, copied), *_explain(idle, gather_evidence(trace, loop, activity, idle))])
     begin = idle_gaps["start_ns"].to_numpy()
     stretch = np.where(idle_gaps["cause"] == COPYING, holder(moving, begin), len(moving) + holder(idle, begin))
-    return idle_gaps.assign(stretch=stretch, **parts.place(holder(parts.spans, begin)))
+    return idle_gaps.assign(stretch=stretch.astype(np.int32), **parts.place(holder(parts.spans, begin)))
 
 
 def _label_copies(activity: pd.DataFrame) -> Labels:
@@ -104,7 +104,7 @@ def _leave_out_small(pieces: pd.DataFrame, column: str, least_ns: float, instead
 
 def _join(pieces: list[pd.DataFrame]) -> pd.DataFrame:
     names = {column: join_names([one[column].array for one in pieces]) for column in ("detail", "topic", "term")}
-    return pd.concat(pieces, ignore_index=True).assign(**names)
+    return pd.concat([one.drop(columns=[*names]) for one in pieces], ignore_index=True).assign(**names)
 
 
 def _most_of(spans: Intervals, labels: Labels) -> Names:

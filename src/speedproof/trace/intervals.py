@@ -45,15 +45,14 @@ class Overlaps:
 def union(start: Array, end: Array) -> Intervals:
     """Return the union of any intervals; those that overlap or touch become one, empty ones vanish."""
     start, end = _drop_empty(np.asarray(start, np.int64), np.asarray(end, np.int64))
+    if (start[1:] > end[:-1]).all():
+        return Intervals(start, end)
     if not (start[1:] >= start[:-1]).all():  # events mostly come in order
         order = np.argsort(start, kind="stable")
         start, end = start[order], end[order]
     reached = np.maximum.accumulate(end)
-    first = np.ones(len(start), bool)
-    first[1:] = start[1:] > reached[:-1]
-    last = np.ones(len(start), bool)
-    last[:-1] = first[1:]
-    return Intervals(start[first], reached[last])
+    first = np.append(0, np.flatnonzero(start[1:] > reached[:-1]) + 1)
+    return Intervals(start[first], reached[np.append(first[1:], len(start)) - 1])
 
 
 def join_close(start: Array, end: Array, most: int) -> Intervals:
@@ -71,12 +70,13 @@ def overlap(start: Array, end: Array, others: Intervals) -> Overlaps:
     count = np.maximum(np.searchsorted(others.start, end, side="left") - first, 0)
     count[end <= start] = 0
     left = np.repeat(np.arange(len(start)), count)
-    right = np.arange(len(left)) - np.repeat(np.cumsum(count) - count, count) + first[left]
+    right = np.arange(len(left)) - np.repeat(np.cumsum(count) - count - first, count)
     return Overlaps(np.maximum(start[left], others.start[right]), np.minimum(end[left], others.end[right]), left, right)
 
 
 def intersection(some: Intervals, others: Intervals) -> Intervals:
-    both = overlap(some.start, some.end, others)
+    few, many = (some, others) if len(some) < len(others) else (others, some)
+    both = overlap(few.start, few.end, many)
     return Intervals(both.start, both.end)
 
 
@@ -188,4 +188,4 @@ def outermost(start: Array, end: Array) -> Array:
 
 def _drop_empty(start: Array, end: Array) -> tuple[Array, Array]:
     kept = start < end
-    return start[kept], end[kept]
+    return (start, end) if kept.all() else (start[kept], end[kept])

@@ -124,7 +124,7 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
         critical_paths=find_critical_paths(trace, loop, activity),
         clock_skew=measure_skew(trace, activity),
         launches=measure_launches(trace, loop, activity, counted),
-        communication=_summarize_communication(activity[activity["kernel"]], counted),
+        communication=_summarize_communication(activity, counted),
         metrics=metrics,
         memory=summarize_memory(trace.memory, loop.process, counted),
         copies=copies,
@@ -179,15 +179,16 @@ def _free_ns(activity: pd.DataFrame, epochs: Intervals) -> int:
     return int(coverage(free, epochs.start, epochs.end).sum())
 
 
-def _summarize_communication(kernels: pd.DataFrame, epochs: Intervals) -> Communication | None:
-    if not are_named(kernels, is_communication).any():
+def _summarize_communication(activity: pd.DataFrame, epochs: Intervals) -> Communication | None:
+    if not (are_named(activity, is_communication) & activity["kernel"].to_numpy()).any():
         return None
-    whole_s, exposed_s = measure_communication(kernels, epochs)
+    whole_s, exposed_s = measure_communication(activity[activity["kernel"]], epochs)
     return Communication(seconds_per_epoch=whole_s, exposed_s=exposed_s)
 
 
 def _summarize_kernels(trace: Trace, loop: Loop, epochs: Intervals) -> list[Kernel]:
-    kernels = sum_kernels(trace.activity[trace.activity["kernel"] & loop.recorded], epochs)
+    columns = ["name", "start_ns", "end_ns"]
+    kernels = sum_kernels(trace.activity.loc[trace.activity["kernel"] & loop.recorded, columns], epochs)
     launch_ns = _sum_launches(trace)
     kernels["launch_ns"] = np.array([launch_ns.get(name, np.nan) for name in kernels["name"]], float)
     return [Kernel.model_validate(row) for row in _in_seconds(kernels).to_dict("records")]
