@@ -32,9 +32,9 @@ class TraceBuilder:
     def kernel(self, start: int, end: int, correlation: int | None = None, name: str = "k", device: int = 0, **more) -> None:
         self.add("kernels", start, end, name=name, correlation=correlation, **{"device": device, "stream": 7, **more})
 
-    def copy(self, start: int, end: int, correlation: int | None, kind: str, source: str, target: str) -> None:
+    def copy(self, start: int, end: int, correlation: int | None, kind: str, source: str, target: str, stream: int = 7) -> None:
         memory = {"source_memory": source, "target_memory": target}
-        self.add("copies", start, end, kind=kind, correlation=correlation, device=0, stream=7, bytes=1, **memory)
+        self.add("copies", start, end, kind=kind, correlation=correlation, device=0, stream=stream, bytes=1, **memory)
 
     def host(self, name: str, start: int, end: int, thread: int = MAIN) -> None:
         """Add an operator or, if the name is that of code or is in angle brackets, a function of Python."""

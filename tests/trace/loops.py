@@ -21,6 +21,9 @@ class MadeLoop:
     kernels: tuple[tuple[str, int], ...] = (("gemm", 300), ("relu", 100), ("adam", 200))  # names and lengths
     host: int = 1000  # a step, without waiting; at least what its launches take
     waits: bool = True  # at the end of each step, for the GPU
+    waits_every: int = 0  # at the end of every so many steps, whatever `waits` says
+    queue: int = 0  # so many kernels may wait for the GPU, else the next launch waits; 0: any number
+    copy: int = 0  # how long a copy lasts that each step launches first, on a stream of its own
     name: str | None = "step {}"  # of each step's range, with its number; None: no range marks them
     first: int = 0  # number in the first one's name
     siblings: tuple[str, ...] = ()  # ranges that divide the host's time of a step evenly
@@ -54,26 +57,41 @@ class MadeStep:
 def make_loop(loop: MadeLoop, trace: TraceBuilder | None = None) -> tuple[TraceBuilder, list[MadeStep]]:
     """Return a loop's trace, added to a given one if there is one, and its steps."""
     trace, gpu, clock, steps = trace or TraceBuilder(), loop.start, loop.start, list[MadeStep]()
-    correlation = loop.start
+    correlation, copied, begun = loop.start, loop.start, list[int]()
 
-    def launch(at: int, kernel: tuple[str, int]) -> None:
+    def launch(at: int, kernel: tuple[str, int]) -> int:
+        """Launch a kernel; return how long the host waits for room in the queue."""
         nonlocal gpu, correlation
         if not loop.gpu:
-            return
+            return 0
         name, length = kernel
-        gpu, correlation = max(gpu, at + _DELAY) + length, correlation + 1
-        trace.call("cudaLaunchKernel", at, at + _CALL, correlation, thread=loop.thread)
+        ready = max(at, begun[-loop.queue]) if loop.queue and len(begun) >= loop.queue else at
+        gpu, correlation = max(gpu, ready + _DELAY) + length, correlation + 1
+        begun.append(gpu - length)
+        trace.call("cudaLaunchKernel", at, ready + _CALL, correlation, thread=loop.thread)
         trace.kernel(gpu - length, gpu, correlation, name=name)
+        return ready - at
+
+    def copy(at: int) -> None:
+        nonlocal copied, correlation
+        copied, correlation = max(copied, at + _DELAY) + loop.copy, correlation + 1
+        trace.call("cudaMemcpyAsync", at, at + _CALL, correlation, thread=loop.thread)
+        trace.copy(copied - loop.copy, copied, correlation, "DtoH", "device", "pinned", stream=20)
 
     for kernel in loop.start_up:
         launch(clock, kernel)
         clock = gpu + 5
     for number in range(loop.steps):
         begin, before = clock, gpu
+        late = 0
+        if loop.copy:
+            copy(begin)
+            late += _CALL
         for place, kernel in enumerate(loop.kernels):
-            launch(begin + loop.host * place // len(loop.kernels), kernel)
-        clock = begin + loop.host
-        if loop.waits and gpu > clock:
+            late += launch(begin + late + loop.host * place // len(loop.kernels), kernel)
+        clock = begin + late + loop.host
+        waits = loop.waits or (loop.waits_every and number % loop.waits_every == loop.waits_every - 1)
+        if waits and gpu > clock:
             trace.call("cudaDeviceSynchronize", clock, gpu, thread=loop.thread)
             clock = gpu
         for place, name in enumerate(loop.siblings):

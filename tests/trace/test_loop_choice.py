@@ -104,7 +104,30 @@ def test_ranges_of_one_name_and_very_different_lengths_are_no_iterations(tmp_pat
         trace.call("cudaLaunchKernel", at, at + 1, number)
         trace.kernel(at + 2, at + length, number, name=f"k{'abcdefghijklmnop'[number]}")
         at += length
-    assert analyze_trace(trace.write(tmp_path)).found.by == "nothing"
+    summary = analyze_trace(trace.write(tmp_path))
+    assert summary.found.by == "nothing"
+    assert summary.warnings == [
+        "ranges `part #` repeat, but are not the iterations, because they differ too much in length; what they launch takes "
+        "100\xa0% of the GPU's time",
+        "no iterations were found: the whole trace counts as one stretch; name the range of an iteration (--epoch)",
+    ]
+
+
+def test_ranges_that_were_set_aside_are_named_and_the_lengths_are_those_in_the_end(tmp_path):
+    # A host that runs ahead launches 1400 us of kernels each 1000 us. `log #` marks one of three launches of each step.
+    trace, steps = make_loop(MadeLoop(kernels=(("gemm", 900), ("relu", 400), ("adam", 100)), waits=False, name=None))
+    for number, step in enumerate(steps):
+        trace.range(f"log {number}", step.host_start + 666, step.host_start + 669)
+    warnings = analyze_trace(trace.write(tmp_path)).warnings
+    assert warnings[0] == (
+        "ranges `log #` repeat, but are not the iterations, because they hold less than half of what their thread does; what "
+        "they launch takes 7.1\xa0% of the GPU's time"
+    )
+    assert warnings[1].startswith(
+        "the loop's 7 iterations are repetitions of the same 3 kernels (they may be a model's layers)"
+    )
+    assert "80 % of them last 1.4 to 1.4" in warnings[1]
+    assert warnings[2].startswith("the host runs ahead of the GPU")
 
 
 @QUICKLY

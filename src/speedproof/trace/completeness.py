@@ -78,7 +78,8 @@ def enough_left(left: int, seen: int) -> bool:
 def check_recording(trace: Trace, process: int) -> Recording:
     """Find the launches of a process whose kernels the trace lacks.
 
-    Where as many kernels have no launch as launches have no kernel, they are not known to belong together, and none is lost.
+    Where as many kernels have no launch as launches have no kernel, they may belong together: then only those launches are
+    lost after which too few such kernels begin.
     """
     calls = choose(trace.api, (trace.api["process"] == process).to_numpy())
     launches, captures = with_names(calls, _LAUNCHES.fullmatch), with_names(calls, _CAPTURES.fullmatch)
@@ -86,16 +87,23 @@ def check_recording(trace: Trace, process: int) -> Recording:
     captured = _find_captured(captures, launches["start_ns"].to_numpy())
     launches = choose(launches, ~captured & (launches["correlation"] >= 0).to_numpy())
     kernels = (trace.activity["process"] == process).to_numpy() & trace.activity["kernel"].to_numpy()
-    launch, end_ns = (trace.activity[name].to_numpy()[kernels] for name in ("launch", "end_ns"))
+    launch, start_ns, end_ns = (trace.activity[name].to_numpy()[kernels] for name in ("launch", "start_ns", "end_ns"))
     ended_ns = np.full(len(trace.api) + 1, _NEVER)  # the last one is for kernels without a launch
     np.maximum.at(ended_ns, launch, end_ns)
     asked_ns, ran_ns = _join_nested(launches, ended_ns[:-1][launches.index.to_numpy()])
     lost = ran_ns == _NEVER
     if int((launch < 0).sum()) >= max(int(lost.sum()), 1):
-        lost = np.zeros(len(lost), bool)
+        lost[lost] = _find_unmatched(asked_ns[lost], start_ns[launch < 0])
     # Work is done in about the order in which it was launched.
     ran_ns = np.maximum(np.maximum.accumulate(ran_ns), asked_ns) if len(ran_ns) else ran_ns
     return Recording(asked_ns, ran_ns, lost)
+
+
+def _find_unmatched(asked_ns: Array, start_ns: Array) -> NDArray[np.bool_]:
+    """Tell which launches, sorted, can have launched none of some kernels, sorted, if each kernel belongs to one at most."""
+    later = len(start_ns) - np.searchsorted(start_ns, asked_ns)[::-1]  # kernels after each launch, the last one first
+    matched = np.minimum.accumulate(later - np.arange(1, len(later) + 1)).clip(max=0) + np.arange(1, len(later) + 1)
+    return np.diff(matched, prepend=0)[::-1] == 0
 
 
 def _find_captured(captures: pd.DataFrame, moment: Array) -> NDArray[np.bool_]:

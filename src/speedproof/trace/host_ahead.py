@@ -1,31 +1,36 @@
 """Iterations of a host that runs ahead of its GPU: each ends when the GPU has done what was launched until then.
 
-Where the host waits for the GPU in each iteration, its ranges are the iterations. Where it does not, it may pass the last range
-while the GPU is still at an early one: then the host's ranges are shorter than the work that they launch.
+If the host waits for the GPU in each iteration, its ranges are the iterations. If it does not, it may pass the last range
+while the GPU is still at an early one: then the host's ranges are shorter than the work that they launch. How far the GPU is
+behind may change from one iteration to the next: the queue fills up, or the host waits now and then.
+
+Copies do not count: on a stream of their own they may last into later iterations.
 """
 
 import numpy as np
 import pandas as pd
 
-from speedproof.results.summary import count_warm_up
+from speedproof.results.summary import Found, count_warm_up
 from speedproof.trace.events import Trace
+from speedproof.trace.intervals import Array
 from speedproof.trace.iterations import Iterations
-from speedproof.trace.launched_work import order_by_launch
+from speedproof.trace.launched_work import LaunchedWork, order_kernels
 from speedproof.trace.roles import EPOCH
 from speedproof.util.numbers import format_value
 from speedproof.util.units import NS_PER_S
 
-# Where the GPU is late by about the same in each iteration, and by less than one, it takes as long as the host. Shares of an
-# iteration, medians:
-_LATE = 1.0  # what it launches runs in the next one, or even later
-_FALLS_BEHIND = 0.01  # the GPU takes longer than the host
-_UNEVEN = 0.05  # its length on the GPU is another one than on the host
+# Shares of an iteration:
+_ALTERED = 0.02  # its length on the GPU is another one than on the host
+_LATE = 1.0  # in the median; what it launches runs in the next one, or even later
+_UNSURE = 0.01  # its end is not known this well
+_MOMENTS = ["start_ns", "training_end_ns", "end_ns"]
 
 
 def follow_gpu(trace: Trace, iterations: Iterations, epochs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return epochs as the GPU has them, with a note; if it keeps up with the host, as they are.
+    """Return epochs as the GPU has them, and notes; if it keeps up with the host, or its ends are not known, as they are.
 
     Our own loop's epochs, and a whole trace, stay what their bounds say: these are the epochs that timed runs report.
+    Epochs in which nothing is launched may end up empty.
 
     Args:
         trace: the trace
@@ -36,25 +41,52 @@ def follow_gpu(trace: Trace, iterations: Iterations, epochs: pd.DataFrame) -> tu
     found = iterations.found
     if found.by in ("choice", "nothing") or found.name == EPOCH or iterations.on_gpu:
         return epochs, []
-    work = order_by_launch(trace, iterations.process)
-    columns = ["start_ns", "training_end_ns", "end_ns"]
-    followed = epochs.assign(**{column: work.finish(epochs[column].to_numpy()) for column in columns})
-    if (late_ns := _find_lead(epochs, followed)) is None:
+    kernels = order_kernels(trace, iterations.process)
+    followed, sooner = (_finish(epochs, work) for work in (kernels.earliest, kernels.latest))
+    followed["start_ns"] = np.append(sooner["start_ns"].to_numpy()[:1], followed["start_ns"].to_numpy()[1:])
+    if _are_apart(followed, sooner, _lengths_of(epochs)):
+        unknown = f"the launches of {kernels.unknown} of {kernels.count} kernels are not in the trace"
+        return epochs, [_describe_unknown(found, unknown)]
+    if not _is_ahead(epochs, followed):
         return epochs, []
-    note = (
-        f"the host runs ahead of the GPU: {found.one} ends when the last kernel that it launched ends, in the median "
-        f"{format_value(late_ns / NS_PER_S, 's')} after the host's own end"
-    )
-    return followed, [note]
+    launches = np.searchsorted(kernels.latest.launch_ns, epochs[["start_ns", "end_ns"]].to_numpy())
+    if ((launches[:, 1] > launches[:, 0]) & (_lengths_of(followed) <= 0)).any():
+        return epochs, [_describe_unknown(found, f"it works on several {found.plural} at once")]
+    return followed, [_describe_lead(found, (followed["end_ns"] - epochs["end_ns"]).to_numpy())]
 
 
-def _find_lead(epochs: pd.DataFrame, followed: pd.DataFrame) -> float | None:
-    """Return by how much the GPU ends the epochs that count later than the host, in the median; None if it keeps up."""
-    warm_up = count_warm_up(len(epochs))
-    (start, end), (done_start, done_end) = (
-        (table["start_ns"].to_numpy()[warm_up:], table["end_ns"].to_numpy()[warm_up:]) for table in (epochs, followed)
+def _finish(epochs: pd.DataFrame, work: LaunchedWork) -> pd.DataFrame:
+    return epochs.assign(**{column: work.finish(epochs[column].to_numpy()) for column in _MOMENTS})
+
+
+def _lengths_of(epochs: pd.DataFrame) -> Array:
+    return (epochs["end_ns"] - epochs["start_ns"]).to_numpy()
+
+
+def _are_apart(some: pd.DataFrame, others: pd.DataFrame, length: Array) -> bool:
+    """Return whether any moment of the same epochs differs noticeably between two tables."""
+    return bool((np.abs((some[_MOMENTS] - others[_MOMENTS]).to_numpy()) > _UNSURE * length[:, np.newaxis]).any())
+
+
+def _is_ahead(epochs: pd.DataFrame, followed: pd.DataFrame) -> bool:
+    """Return whether the GPU's epochs are others than the host's.
+
+    If it ends each by about the same time later, and this is less than an epoch, they are the same.
+    """
+    length, late = _lengths_of(epochs), (followed["end_ns"] - epochs["end_ns"]).to_numpy()
+    altered = np.abs(_lengths_of(followed) - length) > _ALTERED * length
+    return bool(altered.any()) or bool(np.median(late) > _LATE * np.median(length))
+
+
+def _describe_unknown(found: Found, why: str) -> str:
+    return f"it is not known when the GPU ends {found.one} ({why}): each ends when the host ends it"
+
+
+def _describe_lead(found: Found, late_ns: Array) -> str:
+    counted_ns = late_ns[count_warm_up(len(late_ns)) :]
+    median, most = (format_value(float(value) / NS_PER_S, "s") for value in (np.median(counted_ns), late_ns.max()))
+    at_most = f", at most {most}" if most != median else ""
+    return (
+        f"the host runs ahead of the GPU: {found.one} ends when the last kernel that it launched ends, in the median {median} "
+        f"after the host's own end{at_most}"
     )
-    length, late, longer = end - start, done_end - end, (done_end - done_start) - (end - start)
-    shares = [np.median(values) / np.median(length) for values in (late, np.abs(longer), longer)]
-    ahead = shares[0] > _LATE or shares[1] > _UNEVEN or abs(shares[2]) > _FALLS_BEHIND
-    return float(np.median(late)) if ahead else None

@@ -17,12 +17,13 @@ import pandas as pd
 
 from speedproof.results.summary import Candidate, Found, IterationUnit
 from speedproof.trace.events import Trace, bounds_of, rename, with_names
-from speedproof.trace.intervals import Array, Intervals, holder, outermost
-from speedproof.trace.launched_work import LaunchedWork, order_by_launch
-from speedproof.trace.repetition import are_alike
+from speedproof.trace.families import FILLED, choose_family, disjoint
+from speedproof.trace.intervals import Intervals, holder
+from speedproof.trace.launched_work import order_by_launch, order_kernels
 from speedproof.trace.roles import EPOCH, runs_engine
 from speedproof.trace.unmarked_loops import (
     FAR,
+    LoopPattern,
     choose_longer,
     find_kernel_loop,
     find_sibling_loop,
@@ -38,8 +39,6 @@ _OPTIMIZER = "Optimizer."  # what torch.profiler marks of each optimizer
 _STEP_OF_OPTIMIZER = f"{_OPTIMIZER}step#"  # before its class
 
 _NUMBER = re.compile(r"#*\d+")
-_ENOUGH = 0.5  # ranges that nobody named must hold this share of what begins on their thread while they last
-_FILLED = 0.9  # ranges that cover this share of their span are the iterations; else these last from start to start
 _MOST_CANDIDATES = 8
 # What is known of each iteration, and of each GPU in it, takes about 20 kB of memory and 1 kB of `summary.json`.
 _MOST_ITERATIONS, _MOST_ON_GPUS = 50_000, 400_000
@@ -70,6 +69,8 @@ class Iterations:
     candidates: list[Candidate] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     on_gpu: bool = False  # whether their bounds are moments of the GPU's work, not of the host's
+    pattern: LoopPattern | None = None  # what repeats, where no range holds an iteration
+    set_aside: list[str] = field(default_factory=list)  # which ranges repeat but do not count, and why
 
 
 def without_numbers(name: str) -> str:
@@ -124,10 +125,14 @@ def _list_steps_of_torch(trace: Trace, names: Sequence[str]) -> list[str]:
 
 
 def _take_found(trace: Trace) -> Iterations:
-    unmarked = _take_repeating(trace) or _take_unmarked(trace)
-    if unmarked is not None and not unmarked.bounds.empty:
-        return unmarked
-    return _take_optimizer_steps(trace) or _take_whole(trace, notes=[] if unmarked is None else unmarked.notes)
+    marked, set_aside = _take_repeating(trace)
+    if marked is not None:
+        return marked
+    unmarked = _take_unmarked(trace)
+    if unmarked is None or unmarked.bounds.empty:
+        notes = [] if unmarked is None else unmarked.notes
+        unmarked = _take_optimizer_steps(trace) or _take_whole(trace, notes=notes)
+    return unmarked if unmarked.found.by == "ranges" else replace(unmarked, set_aside=set_aside)
 
 
 def _take_first(all_of_them: Iterations, most_on_gpus: int) -> Iterations:
@@ -139,14 +144,6 @@ def _take_first(all_of_them: Iterations, most_on_gpus: int) -> Iterations:
     note = f"only the first {most} {found.plural} are analyzed: the {beyond} after them would take too much memory"
     kept = found.model_copy(update={"left_out": found.left_out + beyond})
     return replace(all_of_them, bounds=all_of_them.bounds.iloc[:most], found=kept, notes=[*all_of_them.notes, note])
-
-
-def disjoint(ranges: pd.DataFrame) -> Intervals:
-    """Return the bounds of the ranges that lie in no other and are not empty, in order."""
-    start, end = bounds_of(ranges)
-    start, end = start[start < end], end[start < end]
-    kept = outermost(start, end)
-    return Intervals(start[kept], end[kept])
 
 
 def match_names(names: Sequence[str], pattern: str, what: str) -> list[str]:
@@ -189,11 +186,24 @@ def _take_named(trace: Trace, names: Sequence[str]) -> Iterations:
     families = set(map(without_numbers, mine["name"].unique().astype(str)))
     siblings = [name for name in trace.ranges["name"].cat.categories if without_numbers(str(name)) in families]
     everything = _on(trace.ranges[trace.ranges["name"].isin(siblings)], process, thread)
-    return _span(trace, process, thread, str(mine["name"].iloc[0]), disjoint(mine), disjoint(everything))
+    return _note_empty(_span(trace, process, thread, str(mine["name"].iloc[0]), disjoint(mine), disjoint(everything)), mine)
 
 
-def _take_repeating(trace: Trace) -> Iterations | None:
-    """Return the iterations of the family that repeats on the loop's thread and holds most, None where none does."""
+def _note_empty(iterations: Iterations, ranges: pd.DataFrame) -> Iterations:
+    """State how many of the ranges that mark iterations are of no length, and mark none."""
+    empty, found = int((ranges["start_ns"] >= ranges["end_ns"]).sum()), iterations.found
+    if not empty:
+        return iterations
+    note = f"{empty} of {len(ranges)} ranges `{found.name}` have no duration, and are left out"
+    kept = found.model_copy(update={"left_out": found.left_out + empty})
+    return replace(iterations, found=kept, notes=[*iterations.notes, note])
+
+
+def _take_repeating(trace: Trace) -> tuple[Iterations | None, list[str]]:
+    """Return the iterations of the family that repeats on the loop's thread and holds most.
+
+    If there is none, return which families repeat, and why they are none.
+    """
     process, main = find_main_thread(trace)
     launches = trace.activity.loc[(trace.activity["process"] == process) & (trace.activity["launch"] >= 0), "launch"]
     thread = launching_thread(trace.api.iloc[launches.to_numpy()], main)
@@ -201,11 +211,13 @@ def _take_repeating(trace: Trace) -> Iterations | None:
         thread = main  # another one launches for it
     ranges = _on(rename(trace.ranges, without_numbers), process, thread)
     calls = _on(trace.api, process, thread)["start_ns"].to_numpy()
-    name = _repeating_name(_without_layers(ranges), calls, order_by_launch(trace, process))
+    work = order_by_launch(trace, process)
+    name, set_aside = choose_family(_without_layers(ranges), calls, work, lambda: order_kernels(trace, process).latest)
     if name is None:
-        return None
-    spans = disjoint(ranges[ranges["name"] == name])
-    return _span(trace, process, thread, name, spans, spans)
+        return None, set_aside
+    mine = ranges[ranges["name"] == name]
+    spans = disjoint(mine)
+    return _note_empty(_span(trace, process, thread, name, spans, spans), mine), []
 
 
 def _take_unmarked(trace: Trace) -> Iterations | None:
@@ -224,8 +236,16 @@ def _take_unmarked(trace: Trace) -> Iterations | None:
     loop = choose_longer(find_kernel_loop(trace, process, thread), siblings)
     if loop is None:
         return None
-    bounds = pd.DataFrame({"start_ns": loop.pieces.start, "end_ns": loop.pieces.end})
-    return Iterations(process, loop.thread, loop.found.name, bounds, loop.found, on_gpu=loop.on_gpu, notes=loop.notes)
+    return Iterations(
+        process=process,
+        thread=loop.thread,
+        name=loop.found.name,
+        bounds=pd.DataFrame({"start_ns": loop.pieces.start, "end_ns": loop.pieces.end}),
+        found=loop.found,
+        notes=loop.notes,
+        on_gpu=loop.on_gpu,
+        pattern=loop.pattern,
+    )
 
 
 def _take_engine(trace: Trace) -> Iterations | None:
@@ -255,7 +275,7 @@ def _span(trace: Trace, process: int, thread: int, name: str, spans: Intervals, 
     covered = int(family.length.sum()) / int(family.end[-1] - family.start[0]) if len(family) else 1.0
     found = Found(unit=name_unit(name), by="ranges", name=without_numbers(name), coverage=min(covered, 1.0), left_out=0)
     ranges, notes = None, list[str]()
-    if covered < _FILLED and len(family) > 1:
+    if covered < FILLED and len(family) > 1:
         last_end = _find_end_of_last(_on(trace.ranges, process, thread), family)
         end = np.append(family.start[1:], family.end[-1] if last_end is None else last_end)
         which = np.searchsorted(family.start, spans.start)
@@ -295,7 +315,7 @@ def _find_end_of_last(ranges: pd.DataFrame, family: Intervals) -> int | None:
     others, after = following[following["followed"] < last], following[following["followed"] == last]
     reached = others.groupby("followed")["end_ns"].max().reindex(range(last)).fillna(pd.Series(family.end[:-1]))
     open_ns, whole_ns = family.start[1:] - reached.to_numpy(), np.diff(family.start)
-    if after.empty or np.median(open_ns) > (1 - _FILLED) * np.median(whole_ns):
+    if after.empty or np.median(open_ns) > (1 - FILLED) * np.median(whole_ns):
         return None
     most = others.groupby(["name", "followed"], observed=True).size().groupby("name", observed=True).max()
     after = after.sort_values("start_ns", kind="stable")
@@ -335,59 +355,6 @@ def _without_layers(ranges: pd.DataFrame) -> pd.DataFrame:
     if calls.empty:
         return ranges
     return ranges[(holder(disjoint(calls), ranges["start_ns"].to_numpy()) < 0) | ranges.index.isin(calls.index)]
-
-
-def _repeating_name(ranges: pd.DataFrame, calls: Array, work: LaunchedWork) -> str | None:
-    """Return the name whose ranges repeat, do not overlap, and hold most of what begins while they last.
-
-    Of several, that which holds most, so that of nested ones it is the outer; of equals, that which repeats less often. If it
-    holds less than half of the GPU's work, that which holds most of this work.
-
-    Args:
-        ranges: those of one thread
-        calls: when its CUDA calls begin
-        work: what its process launched
-
-    """
-    families: list[tuple[int, int, int, str]] = []  # by work, what begins in them, and how few they are
-    everything = np.sort(np.append(ranges["start_ns"].to_numpy(), calls))
-    around = ranges[~ranges["name"].duplicated(keep=False)]
-    for name, mine in ranges.groupby("name", observed=True):
-        spans = disjoint(mine)
-        if len(spans) < 2 or len(spans) < int((mine["start_ns"] < mine["end_ns"]).sum()):
-            continue
-        inside = np.searchsorted(everything, spans.end) - np.searchsorted(everything, spans.start)
-        held = int(inside.sum()) - len(spans)  # but for themselves
-        lasting = int(np.searchsorted(everything, spans.end[-1]) - np.searchsorted(everything, spans.start[0])) - len(spans)
-        if held >= _ENOUGH * lasting and are_alike(_lengths_of(spans)) and not _is_part(spans, around, work):
-            families.append((_work_of(spans, work), held, -len(spans), str(name)))
-    if not families:
-        return None
-    best = max(families, key=lambda family: family[1:3])
-    return best[3] if best[0] >= _ENOUGH * int(work.summed_ns[-1]) else max(families, key=lambda family: family[:3])[3]
-
-
-def _work_of(family: Intervals, work: LaunchedWork) -> int:
-    """Return how long the GPU works on what is launched in a family's iterations."""
-    near, _ = leave_far(
-        Intervals(family.start, family.start + np.append(_lengths_of(family), family.length[-1:])[: len(family)])
-    )
-    first, last = (np.searchsorted(work.launch_ns, moments) for moments in (near.start, near.end))
-    return int((work.summed_ns[last] - work.summed_ns[first]).sum())
-
-
-def _lengths_of(family: Intervals) -> Array:
-    """Return how long iterations last that are a family's ranges, or, where these leave gaps, last from start to start."""
-    filled = int(family.length.sum()) >= _FILLED * int(family.end[-1] - family.start[0])
-    return family.length if filled else np.diff(family.start)
-
-
-def _is_part(family: Intervals, around: pd.DataFrame, work: LaunchedWork) -> bool:
-    """Return whether a range that comes once holds the family and, for the GPU, mostly others: then these are its parts."""
-    begin, end = int(family.start[0]), int(family.end[-1])
-    holding = around[(around["start_ns"] <= begin) & (around["end_ns"] >= end)]
-    whole_ns = min((work.sum_between(*bounds) for bounds in zip(*map(list, bounds_of(holding)), strict=True)), default=0)
-    return work.sum_between(begin, end) < _ENOUGH * whole_ns
 
 
 def _list_candidates(trace: Trace, process: int, thread: int) -> list[Candidate]:

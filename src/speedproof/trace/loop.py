@@ -5,7 +5,7 @@ epochs. In any trace phases are the ranges directly below the iterations, and ou
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from speedproof.trace.completeness import Recording, check_recording, enough_left, explain_empty
 from speedproof.trace.events import Names, Trace, bounds_of, cover_events, join_names, make_names, rename, with_names
 from speedproof.trace.host_ahead import follow_gpu
-from speedproof.trace.intervals import Array, Intervals, coverage, holder, outermost, total
+from speedproof.trace.intervals import Array, Intervals, coverage, holder, outermost
 from speedproof.trace.iterations import Choice, Iterations, find_iterations, match_names, without_numbers
+from speedproof.trace.loop_notes import list_notes
 from speedproof.trace.own_numbers import find_own_numbers
 from speedproof.trace.roles import (
     EPOCH,
@@ -31,7 +32,6 @@ from speedproof.trace.roles import (
     waits_for_loader,
 )
 from speedproof.util.errors import RecordError
-from speedproof.util.numbers import format_value
 
 CHOOSES_NOTHING = Choice()
 
@@ -117,7 +117,9 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
     host_epochs = _cut_epochs(iterations.bounds, on_thread).assign(number=find_own_numbers(ranges, iterations))
     placed = _with_part(phases.drop(columns="process"), host_epochs).reset_index(drop=True)
     epochs, notes = follow_gpu(trace, iterations, host_epochs) if lacking is None else (host_epochs, [])
-    lasting = epochs["start_ns"] < epochs["end_ns"]
+    iterations = replace(iterations, notes=[*iterations.notes, *notes])
+    lasting = (epochs["start_ns"] < epochs["end_ns"]).to_numpy()
+    iterations = _note_passed(iterations, lasting)
     placed["name"] = placed["name"].cat.remove_unused_categories()
     return Loop(
         process=iterations.process,
@@ -128,7 +130,7 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
         phases=placed,
         transforms=transforms.reset_index(drop=True),
         details=_find_details(trace, iterations, phases, transforms),
-        warnings=[*notes, *_list_warnings(trace, iterations), *_state_left_out(trace, iterations, epochs[lasting])],
+        warnings=list(list_notes(trace, iterations, epochs[lasting])),
         lacking=lacking,
     )
 
@@ -138,24 +140,17 @@ def _without_ranges(trace: Trace) -> Trace:
     return replace(trace, ranges=ranges.assign(name=ranges["name"].cat.remove_unused_categories()))
 
 
-def _list_warnings(trace: Trace, iterations: Iterations) -> Iterator[str]:
-    yield from iterations.notes
-    if trace.of_operators and iterations.found.by == "nothing":
-        yield "only operators were recorded, which mark no iteration: the whole trace counts as one stretch"
-    elif iterations.found.by == "nothing":
-        none = "no iterations were found" if iterations.notes else "nothing repeats"
-        yield f"{none}: the whole trace counts as one stretch; name the range of an iteration (--epoch)"
-    if trace.open_ranges:
-        yield f"{trace.open_ranges} ranges never ended"
-
-
-def _state_left_out(trace: Trace, iterations: Iterations, epochs: pd.DataFrame) -> Iterator[str]:
-    """Yield how much of the GPU's time is in iterations that ranges mark, if that is less than half of it."""
-    kernels = cover_events(trace.activity[(trace.activity["process"] == iterations.process) & trace.activity["kernel"]])
-    held_ns = int(coverage(kernels, *bounds_of(epochs)).sum())
-    if iterations.found.by == "ranges" and 2 * held_ns < total(kernels):
-        share = format_value(held_ns / total(kernels), "%")
-        yield f"the {iterations.found.plural} hold {share} of the time in which the GPU runs kernels; the rest is left out"
+def _note_passed(iterations: Iterations, lasting: NDArray[np.bool_]) -> Iterations:
+    """State how many iterations do not last: those of a host that passes them while the GPU is at earlier ones."""
+    found, passed = iterations.found, int((~lasting).sum())
+    if not passed:
+        return iterations
+    note = (
+        f"{passed} of {len(lasting)} {found.plural} launch no GPU work, and are over before the GPU has ended earlier ones: "
+        "they are left out"
+    )
+    kept = found.model_copy(update={"left_out": found.left_out + passed})
+    return replace(iterations, found=kept, notes=[*iterations.notes, note])
 
 
 def _leave_out_empty(iterations: Iterations, recording: Recording) -> Iterations:

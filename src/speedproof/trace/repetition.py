@@ -35,7 +35,7 @@ class Repetition:
 
     pieces: Intervals
     launches: int  # in each piece
-    others: int  # pieces between the first and the last of them that differ
+    others: int  # pieces between the first and the last of them that differ, or are of no length
     share: float  # of the launches from the first to the last of them
     first: Array  # the row of each piece's first launch
     last: int  # the row at which one more begins, whose end no launch shows; -1 if none does
@@ -105,7 +105,7 @@ def find_repetition(kernel: Array, moment: Array, waited: Array | None = None) -
     lasting = start < end
     if not lasting.any():
         return None
-    others = int(last - first + 1 - best.equal.sum())
+    others = int(last - first + 1 - lasting.sum())
     rows, tail = best.begins, int(best.at[-1])
     one, cut = (np.sort(kernel[row : row + best.launches]) for row in (rows[0], tail))
     whole = np.array_equal(one, cut)
@@ -124,7 +124,8 @@ def find_single_kernel(kernel: Array, moment: Array) -> Repetition | None:
     lasting = start < end
     if len(rows) <= FEWEST or share < _MOSTLY or not are_alike(end[lasting] - start[lasting]):
         return None
-    return Repetition(Intervals(start[lasting], end[lasting]), 1, 0, share, rows[:-1][lasting], int(rows[-1]))
+    pieces, others = Intervals(start[lasting], end[lasting]), int((~lasting).sum())
+    return Repetition(pieces, 1, others, share, rows[:-1][lasting], int(rows[-1]))
 
 
 def are_alike(length: Array) -> bool:

@@ -7,10 +7,9 @@ import pandas as pd
 
 from speedproof.results.summary import Found
 from speedproof.trace.events import Trace, bounds_of
-from speedproof.trace.intervals import Array, Intervals, outermost
-from speedproof.trace.repetition import Repetition, are_alike, find_repetition, find_single_kernel
+from speedproof.trace.intervals import Intervals, outermost
+from speedproof.trace.repetition import are_alike, find_repetition, find_single_kernel
 from speedproof.util.numbers import format_value
-from speedproof.util.units import NS_PER_MS
 
 REPETITION = "kernels that repeat"
 SIBLINGS = "ranges that repeat"
@@ -23,6 +22,14 @@ _LAYERS = "(they may be a model's layers)"
 
 
 @dataclass(frozen=True)
+class LoopPattern:
+    """What comes again in each iteration."""
+
+    of_what: str
+    cut: bool = False  # one more iteration begins, whose end no launch shows
+
+
+@dataclass(frozen=True)
 class UnmarkedLoop:
     """What repeats; without pieces it makes no iterations, and the notes say why."""
 
@@ -30,6 +37,7 @@ class UnmarkedLoop:
     thread: int
     found: Found
     on_gpu: bool = False  # the pieces are of the GPU's time
+    pattern: LoopPattern | None = None
     notes: list[str] = field(default_factory=list)
 
 
@@ -57,20 +65,8 @@ def find_kernel_loop(trace: Trace, process: int, main_thread: int) -> UnmarkedLo
             f"{format_value(share, '%')} of the GPU's time: they are not the loop's iterations"
         )
         return UnmarkedLoop(Intervals(near.start[:0], near.end[:0]), thread, found, notes=[note])
-    return UnmarkedLoop(near, thread, found, not launched, [_describe_kernels(repetition, near, length)])
-
-
-def _describe_kernels(repetition: Repetition, near: Intervals, length: Array) -> str:
-    low, middle, high = np.percentile(near.length, [10, 50, 90]) / NS_PER_MS
     of_what = f"the same {repetition.launches} kernels {_LAYERS}" if repetition.launches > 1 else "one kernel"
-    held = np.append(0, np.cumsum(length))
-    share = int((held[repetition.first + repetition.launches] - held[repetition.first]).sum()) / max(int(held[-1]), 1)
-    last = ", and the last of them, whose end no launch shows" if repetition.last >= 0 else ""
-    return (
-        f"no range marks the loop: its {len(near)} iterations are repetitions of {of_what}; 80 % of them last {low:.4g} to "
-        f"{high:.4g} ms, median {middle:.4g}. They hold {format_value(share, '%')} of the time of all kernels; left out is "
-        f"what is launched before, between and after them{last}"
-    )
+    return UnmarkedLoop(near, thread, found, not launched, LoopPattern(of_what, repetition.last >= 0))
 
 
 def find_sibling_loop(ranges: pd.DataFrame, main_thread: int) -> UnmarkedLoop | None:
@@ -97,12 +93,9 @@ def find_sibling_loop(ranges: pd.DataFrame, main_thread: int) -> UnmarkedLoop | 
     near, far = leave_far(pieces)
     covered = int((end - start)[repetition.first[0] :].sum()) / int(end[-1] - start[repetition.first[0]])
     names = rows["name"].iloc[[repetition.first[0], repetition.first[0] + repetition.launches - 1]]
-    note = (
-        f"no range holds the loop: its {len(near)} iterations are repetitions of the same {repetition.launches} ranges, "
-        f"`{names.iloc[0]}` to `{names.iloc[1]}` {_LAYERS}"
-    )
+    of_what = f"the same {repetition.launches} ranges, `{names.iloc[0]}` to `{names.iloc[1]}` {_LAYERS}"
     found = Found(unit="iteration", by="ranges", name=SIBLINGS, coverage=min(covered, 1.0), left_out=repetition.others + far)
-    return UnmarkedLoop(near, main_thread, found, notes=[note])
+    return UnmarkedLoop(near, main_thread, found, pattern=LoopPattern(of_what))
 
 
 def choose_longer(kernels: UnmarkedLoop | None, siblings: UnmarkedLoop | None) -> UnmarkedLoop | None:
