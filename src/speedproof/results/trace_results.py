@@ -208,6 +208,7 @@ class Wait(_Row):
     compute_s: float = Field(description="From each collective's end, or the epoch's start, to the next one's start")
     waited_s: float
     slowest: int = Field(description="The rank that computed longest")
+    group: str | None = Field(None, description="Their process group and its ranks; null: the traces name none")
 
 
 class WaitedFor(_Row):
