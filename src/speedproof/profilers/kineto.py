@@ -30,6 +30,7 @@ from speedproof.profilers.chrome_events import ChromeHead, stream_events
 from speedproof.profilers.collectives import Collectives, RankInfo, read_rank
 from speedproof.profilers.event_tables import Integers, RawClock, write_events
 from speedproof.profilers.host_calls import join_host_calls, name_function
+from speedproof.profilers.producers import refuse_others
 from speedproof.profilers.ranges import RecordedRange
 from speedproof.profilers.torch_format import KINETO
 from speedproof.profilers.torch_hook import EXPORT_SUFFIX
@@ -156,6 +157,8 @@ class _Foreign:
         info = info.model_copy(update=rank._asdict())
         raw = _make_tables(self.events, process) | {"devices": read_devices(head.text)}
         raw["collectives"] = self.collectives.make_table(rank, raw["kernels"])
+        if _are_repeated(raw["kernels"]):
+            raise ProfilingError(f"{self.path}: holds the same kernels twice or more; give it as torch.profiler exported it")
         return write_events(folder, raw, {process: process}, {}, info, clock)
 
     def _find_gpu_tracing(self, head: ChromeHead) -> GpuTracing:
@@ -181,8 +184,9 @@ def _read_foreign(path: Path) -> _Foreign:
             found.first = event if not found.first or ts < found.first["ts"] else found.first
         table, found.count = _find_foreign_table(event), found.count + 1
         if table is None:
+            refuse_others(path, event, KINETO.name)
             if event.get("ph") in _SHOWN:
-                found.unread[str(event.get("cat", "events without a category"))] += 1
+                found.unread[_name_kind(event)] += 1
             continue
         event |= {name: read_system_id(event.get(name)) for name in ("pid", "tid")}
         if table not in ON_DEVICE and event["tid"] is None:
@@ -193,6 +197,19 @@ def _read_foreign(path: Path) -> _Foreign:
     if not found.count:
         raise ProfilingError(f"{path}: holds no events; profile again")
     return found
+
+
+def _name_kind(event: dict[str, Any]) -> str:
+    """Return what events of a kind that is not read are called: their category, and their form if that is the reason."""
+    kind = str(event.get("cat", "events without a category"))
+    return f"{kind}, ph {event['ph']}" if event["ph"] != "X" and kind.lower() in _FOREIGN else kind
+
+
+def _are_repeated(kernels: pa.Table) -> bool:
+    """Return whether a stream runs each kernel again at the same time, as if a file were joined to itself."""
+    columns = ["start_ns", "end_ns", "device", "stream"]
+    few = 2 * pc.count_distinct(kernels["start_ns"]).as_py() <= len(kernels)
+    return len(kernels) > 1 and few and 2 * len(kernels.group_by(columns).aggregate([])) <= len(kernels)
 
 
 def _list_kinds(kinds: Iterable[str]) -> str:
