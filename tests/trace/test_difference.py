@@ -189,7 +189,7 @@ def test_what_shows_nothing_comparable_is_refused(tmp_path):
     lost.rows["kernels"] = lost.rows["kernels"][:1]
     for name, trace, why in [
         ("epochs", epochs, "an iteration of the first is a step `step #`, of the second an epoch `epoch`"),
-        ("single", single, "no iterations in the second; name the range of an iteration"),
+        ("single", single, r"no iterations in the second \(they repeat, .*\); name the range of an iteration"),
         ("lost", lost, "too little of the second's GPU work was recorded"),
     ]:
         other = analyze_trace(trace.write(tmp_path / name))
