@@ -125,7 +125,7 @@ def test_groups_of_which_one_rank_was_given_are_not_counted(tmp_path):
     summary = summarize(paths, tmp_path)
     assert in_us(summary) == {(0, 1): 60}
     assert summary.notes == [
-        "communication in 2 process groups is not counted: only one rank's trace of each was given",
+        "not counted: 2 process groups of which only one rank's trace was given",
         NOT_GIVEN,
     ]
 
@@ -134,7 +134,7 @@ def test_a_rank_without_a_partner_has_no_number(tmp_path):
     # Of 0, 1 and 3, rank 0 and 3 share no group; rank 3 shares one with rank 1.
     summary = summarize([write_rank(tmp_path, rank) for rank in (0, 3)], tmp_path)
     assert [rank.waited_s for rank in summary.ranks] == [None, None]
-    assert describe_ranks("Two", summary).startswith("Two: communication in 4 process groups is not counted")
+    assert describe_ranks("Two", summary).startswith("Two: not counted: 4 process groups of which")
 
 
 def test_groups_of_unknown_ranks_are_not_counted(tmp_path):
@@ -143,7 +143,7 @@ def test_groups_of_unknown_ranks_are_not_counted(tmp_path):
 
     summary = summarize([write_rank(tmp_path, rank, describe=describe) for rank in range(4)], tmp_path)
     assert in_us(summary) == {(0, 1): 60, (3, 2): 60}
-    assert summary.notes[0] == "16 communication kernels are not counted: the traces do not show which ranks take part in them"
+    assert summary.notes[0] == "not counted: 16 communication kernels for which the traces do not show the ranks that take part"
 
 
 def test_a_long_list_of_all_ranks_is_cut_off_and_yet_known(tmp_path):
@@ -219,7 +219,7 @@ def test_sends_and_receives_are_named_and_not_counted(tmp_path):
 
     summary = summarize([write_rank(tmp_path, rank, describe=describe) for rank in range(4)], tmp_path)
     assert in_us(summary) == {(0, 1): 60, (3, 2): 60}
-    assert summary.notes[0] == "16 sends and receives between two ranks are not counted"
+    assert summary.notes[0] == "not counted: 16 kernels that send or receive between two ranks"
 
 
 def test_collectives_of_another_kind_are_not_matched(tmp_path):

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from speedproof.results.trace_results import Wait
+from speedproof.util.numbers import format_count
 from speedproof.util.units import NS_PER_S
 
 APART = (
@@ -110,9 +111,10 @@ def _find_groups(collectives: Sequence[pd.DataFrame], ranks: Sequence[int]) -> t
     unknown, of_two = rows["members"] == "", rows["operation"].isin(_BETWEEN_TWO)
     notes = []
     if count := int(unknown.sum()):
-        notes.append(f"{count} communication kernels are not counted: the traces do not show which ranks take part in them")
+        kernels = format_count(count, "communication kernel")
+        notes.append(f"not counted: {kernels} for which the traces do not show the ranks that take part")
     if count := int((of_two & ~unknown).sum()):
-        notes.append(f"{count} sends and receives between two ranks are not counted")
+        notes.append(f"not counted: {format_count(count, 'kernel')} that send or receive between two ranks")
     groups, alone, partly = [], 0, 0
     for name, members in rows.loc[~unknown & ~of_two, ["group", "members"]].drop_duplicates().itertuples(index=False):
         numbers = set(map(int, members.split()))
@@ -123,7 +125,7 @@ def _find_groups(collectives: Sequence[pd.DataFrame], ranks: Sequence[int]) -> t
         else:
             alone += len(numbers) > 1
     if alone:
-        notes.append(f"communication in {alone} process groups is not counted: only one rank's trace of each was given")
+        notes.append(f"not counted: {format_count(alone, 'process group')} of which only one rank's trace was given")
     if partly:
         notes.append(NOT_GIVEN)
     if len(groups) > 1:

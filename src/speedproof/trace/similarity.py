@@ -100,11 +100,11 @@ def list_doubts(a: Summary, b: Summary) -> Iterator[str]:
     if a.devices and b.devices and set(a.devices) != set(b.devices):
         yield f"they ran on different GPUs ({', '.join(dict.fromkeys(a.devices))}; {', '.join(dict.fromkeys(b.devices))})"
     if (shared := _share_phases(a, b)) < _SHARED:
-        yield f"their programs share few ranges ({shared:.0%} of the time in ranges is in shared ones)"
+        yield f"their programs share few ranges ({shared:.0%} of the time in ranges is in those that both have)"
     for summary, variant in ((a, "first"), (b, "second")):
         seen = len(summary.epochs) + summary.found.left_out
         if summary.found.left_out > _MOSTLY * seen:
-            yield f"{summary.found.left_out} of {seen} {summary.found.unit}s of the {variant} are left out"
+            yield f"{summary.found.left_out} of {seen} {summary.found.unit}s of the {variant} are not counted"
 
 
 def describe_unexplained(terms: dict[str, float], residual_s: float, total_s: float) -> str | None:
@@ -118,7 +118,7 @@ def describe_unexplained(terms: dict[str, float], residual_s: float, total_s: fl
     """
     unknown_s = sum(seconds for name, seconds in terms.items() if name in (HOST, NO_RANGE))
     if abs(residual_s) > _MOSTLY * abs(total_s):
-        return f"most of the difference cannot be explained: {residual_s:+.6f} of {total_s:+.6f} s are kernels of no phase"
+        return f"most of the difference cannot be explained: {residual_s:+.6f} of {total_s:+.6f} s belong to no phase"
     if abs(unknown_s + residual_s) > _MOSTLY * abs(total_s):
         return f"most of the difference is host time that the traces do not explain: {unknown_s:+.6f} s"
     return None
