@@ -350,3 +350,54 @@ def test_any_bytes_are_refused_in_one_line(tmp_path_factory, begin, rest, name):
     with pytest.raises(SpeedproofError) as caught:
         convert_input(folder / name, folder / "trace")
     assert str(caught.value).startswith(str(folder / name)) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize("make", [chrome_events, xla_events, nsightful_events])
+def test_json_in_another_encoding_is_the_same_trace(tmp_path, encoding, make):
+    """PowerShell's `>` writes UTF-16, some editors a mark in front of UTF-8; packed or not, and whatever the name."""
+    content = {"traceEvents": make()}
+    convert_input(write_json(tmp_path / "a.json", content), tmp_path / "one")
+    (tmp_path / "b.json.gz").write_bytes(gzip.compress(json.dumps(content).encode(encoding), mtime=0))
+    (tmp_path / "c.bin").write_bytes(json.dumps(content).encode(encoding))
+    for name in ("b.json.gz", "c.bin"):
+        convert_input(tmp_path / name, tmp_path / "other")
+        assert same_tables(tmp_path / "one", tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "why"),
+    [
+        (chrome_events, xla_events, "holds events of XLA's profiler and of torch.profiler"),
+        (xla_events, chrome_events, "holds events of XLA's profiler and of torch.profiler"),
+        (chrome_events, nsightful_events, "holds events of nsightful and of torch.profiler"),
+        (xla_events, nsightful_events, "holds events of nsightful and of XLA's profiler"),
+    ],
+)
+def test_events_of_two_profilers_are_refused(tmp_path, one, other, why):
+    path = write_json(tmp_path / "a.json", {"traceEvents": [*one(), *other()]})
+    with pytest.raises(ProfilingError, match=f"a.json: {why}, whose times do not belong together; give a file of one"):
+        convert_input(path, tmp_path / "trace")
+
+
+def test_an_object_with_other_lists_is_read_and_one_with_two_traces_is_not(tmp_path):
+    events = chrome_events()
+    convert_input(write_json(tmp_path / "a.json", {"traceEvents": events}), tmp_path / "one")
+    others = {"nodes": [{"id": 1}], "note": 'a "traceEvents": [ in a text', "samples": [], "why": "rocprofiler-sdk-tool"}
+    convert_input(write_json(tmp_path / "b.json", others | {"traceEvents": events, "stackFrames": [1]}), tmp_path / "other")
+    assert same_tables(tmp_path / "one", tmp_path / "other")
+    ranks = {name: {"traceEvents": events} for name in ("rank0", "rank1")}
+    with pytest.raises(ProfilingError, match=r"column \d+: a second list `traceEvents`; give a file for each of them"):
+        convert_input(write_json(tmp_path / "c.json", ranks), tmp_path / "trace")
+
+
+def test_events_that_are_there_twice_are_refused(tmp_path):
+    with pytest.raises(ProfilingError, match="holds the same kernels twice or more"):
+        convert_input(write_json(tmp_path / "a.json", {"traceEvents": 2 * chrome_events()}), tmp_path / "trace")
+
+
+def test_events_in_another_form_are_named_by_it(tmp_path):
+    events = [event | {"ph": "B"} if event["ph"] == "X" else event for event in chrome_events()]
+    convert_input(write_json(tmp_path / "a.json", {"traceEvents": events}), tmp_path / "trace")
+    with pytest.raises(RecordError, match="there are `user_annotation, ph B`, `cpu_op, ph B`"):
+        analyze_trace(tmp_path / "trace")

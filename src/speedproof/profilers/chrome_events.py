@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any
 
-from speedproof.profilers.trace_format import is_gzip
+from speedproof.profilers.trace_format import find_encoding, is_gzip
 from speedproof.util.errors import ProfilingError
 
 _CHUNK = 1 << 20  # characters
@@ -24,7 +24,7 @@ _BLANK = re.compile(r"\s*")
 _EVENTS_START = re.compile(r'"traceEvents"\s*:\s*\[')
 _BASE_TIME = re.compile(r'"baseTimeNanoseconds"\s*:\s*(\d{1,19})\b')
 _NO_DEVICES = re.compile(r'"deviceProperties"\s*:\s*\[\s*\]')
-_TEXT = ("utf-8-sig", "replace")  # encoding, and what to do with what is none
+_ELSEWHERE = "replace"  # what is not of the file's encoding
 _LEVEL = 9  # of packing, which reading does not ask for
 _MOST_KEYS = 5  # named of an object without events
 
@@ -60,6 +60,8 @@ def stream_events(path: Path) -> Iterator[dict[str, Any]]:
                 raise text.refuse(text.position, f"{str(event)[:40]} in place of an event", "export it again")
             count += 1
             yield event
+        if not bare:
+            text.refuse_more_events()
 
 
 class ChromeHead:
@@ -123,6 +125,16 @@ class _Text:
         """Return whether an error lies inside of what was read, so that more text would not mend it."""
         return error.pos < len(self.read) - _CUT and not error.msg.startswith("Unterminated string")
 
+    def refuse_more_events(self) -> None:
+        """Read to the end; raise a :class:`ProfilingError` if the object has a second list of events."""
+        while True:
+            if again := _EVENTS_START.search(self.read, self.position):
+                raise self.refuse(again.start(), "a second list `traceEvents`", "give a file for each of them")
+            self._drop(max(len(self.read) - _LONGEST_HEAD, self.position))
+            self.position = 0
+            if not self._append():
+                return
+
     def read_on(self) -> bool:
         """Append at least as much text again to the beginning of an event, so that a long event is decoded only a few times."""
         self._drop(self.position)
@@ -184,7 +196,8 @@ class _Text:
 def _open_text(path: Path) -> Iterator[IO[str]]:
     """Yield a text file, unpacked if it is packed."""
     try:
-        with gzip.open(path, "rt", _LEVEL, *_TEXT) if is_gzip(path) else path.open("r", -1, *_TEXT) as file:
+        text = (find_encoding(path), _ELSEWHERE)
+        with gzip.open(path, "rt", _LEVEL, *text) if is_gzip(path) else path.open("r", -1, *text) as file:
             yield file
     except EOFError:
         raise ProfilingError(f"{path}: truncated, its packed data break off; copy or export it again") from None

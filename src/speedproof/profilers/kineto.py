@@ -27,8 +27,10 @@ from speedproof.profilers.chrome_columns import (
     read_system_id,
 )
 from speedproof.profilers.chrome_events import ChromeHead, stream_events
+from speedproof.profilers.collectives import Collectives, RankInfo, read_rank
 from speedproof.profilers.event_tables import Integers, RawClock, write_events
 from speedproof.profilers.host_calls import join_host_calls, name_function
+from speedproof.profilers.producers import refuse_others
 from speedproof.profilers.ranges import RecordedRange
 from speedproof.profilers.torch_format import KINETO
 from speedproof.profilers.torch_hook import EXPORT_SUFFIX
@@ -95,6 +97,7 @@ def convert_kineto(
         ProfilingError: the events cannot be understood.
     """
     events = EventColumns([*_CATEGORIES.values(), "flop"])
+    collectives = Collectives()
     marked_ns: list[int] = []
     thread_names: dict[int, str] = {}
     main_threads = {number: number for number in {os.getpid(), *(ended.process for ended in ranges)}}
@@ -102,13 +105,14 @@ def convert_kineto(
         for event in stream_events(chrome_trace):
             table = _CATEGORIES.get(event.get("cat", ""))
             if table is not None and event.get("ph") == "X":
-                _add(events, table, event)
+                _add(events, table, event, collectives)
             elif event.get("name") == CLOCK_MARK and event.get("cat") == "user_annotation":
                 marked_ns.append(read_nanoseconds(event, "ts"))
             elif event.get("name") == "thread_name" and isinstance(event.get("tid"), int):
                 thread_names[event["tid"]] = str(read_arguments(event).get("name", "")).rpartition("(")[2].rstrip(")")
         raw = _make_tables(events, os.getpid())
         raw |= {"ranges": _make_ranges(ranges, marks, sorted(marked_ns)), "devices": devices}
+        raw["collectives"] = collectives.make_table(RankInfo(), raw["kernels"])
         write_events(folder, raw, main_threads, thread_names, _about(version, "on", []))
     except (ValueError, OverflowError, pa.ArrowException) as error:
         raise ProfilingError(f"torch.profiler gave invalid events ({' '.join(str(error).split())}); run again") from None
@@ -138,6 +142,7 @@ class _Foreign:
     processes: set[int]
     first: dict[str, Any]  # a trace's window opens with its first event, whether or not it is read here
     unread: Counter[str]  # events of no table, by their category
+    collectives: Collectives
     count: int = 0  # of all events
 
     def write(self, folder: Path, gpu_tracing: GpuTracing | None) -> TraceInfo:
@@ -148,7 +153,12 @@ class _Foreign:
         process, head = next(iter(self.processes), 0), ChromeHead(self.path)
         info = _about("unknown", gpu_tracing or self._find_gpu_tracing(head), list(self._list_warnings()))
         clock = RawClock(read_nanoseconds(self.first, "ts", 0), head.base_time_ns)
+        rank = read_rank(head.text)
+        info = info.model_copy(update=rank._asdict())
         raw = _make_tables(self.events, process) | {"devices": read_devices(head.text)}
+        raw["collectives"] = self.collectives.make_table(rank, raw["kernels"])
+        if _are_repeated(raw["kernels"]):
+            raise ProfilingError(f"{self.path}: holds the same kernels twice or more; give it as torch.profiler exported it")
         return write_events(folder, raw, {process: process}, {}, info, clock)
 
     def _find_gpu_tracing(self, head: ChromeHead) -> GpuTracing:
@@ -168,24 +178,38 @@ class _Foreign:
 
 
 def _read_foreign(path: Path) -> _Foreign:
-    found = _Foreign(path, EventColumns([*_FOREIGN.values(), "flop"]), set(), {}, Counter())
+    found = _Foreign(path, EventColumns([*_FOREIGN.values(), "flop"]), set(), {}, Counter(), Collectives())
     for event in stream_events(path):
         if event.get("ph") in _SHOWN and isinstance(ts := event.get("ts"), Decimal | int):
             found.first = event if not found.first or ts < found.first["ts"] else found.first
         table, found.count = _find_foreign_table(event), found.count + 1
         if table is None:
+            refuse_others(path, event, KINETO.name)
             if event.get("ph") in _SHOWN:
-                found.unread[str(event.get("cat", "events without a category"))] += 1
+                found.unread[_name_kind(event)] += 1
             continue
         event |= {name: read_system_id(event.get(name)) for name in ("pid", "tid")}
         if table not in ON_DEVICE and event["tid"] is None:
             continue
-        _add(found.events, table, event)
+        _add(found.events, table, event, found.collectives)
         if table in ("api", "ranges") and event["pid"] is not None:
             found.processes.add(event["pid"])
     if not found.count:
         raise ProfilingError(f"{path}: holds no events; profile again")
     return found
+
+
+def _name_kind(event: dict[str, Any]) -> str:
+    """Return what events of a kind that is not read are called: their category, and their form if that is the reason."""
+    kind = str(event.get("cat", "events without a category"))
+    return f"{kind}, ph {event['ph']}" if event["ph"] != "X" and kind.lower() in _FOREIGN else kind
+
+
+def _are_repeated(kernels: pa.Table) -> bool:
+    """Return whether a stream runs each kernel again at the same time, as if a file were joined to itself."""
+    columns = ["start_ns", "end_ns", "device", "stream"]
+    few = 2 * pc.count_distinct(kernels["start_ns"]).as_py() <= len(kernels)
+    return len(kernels) > 1 and few and 2 * len(kernels.group_by(columns).aggregate([])) <= len(kernels)
 
 
 def _list_kinds(kinds: Iterable[str]) -> str:
@@ -239,10 +263,11 @@ def convert_largest(exports: Path, folder: Path) -> None:
     convert_chrome(largest, folder, gpu_tracing="on")  # whatever its torch can trace, is traced
 
 
-def _add(events: EventColumns, table: str, event: dict[str, Any]) -> None:
-    values = _event_columns(table, event)
+def _add(events: EventColumns, table: str, event: dict[str, Any], collectives: Collectives) -> None:
+    values, arguments = _event_columns(table, event), read_arguments(event)
     events.add(table, values)
-    if table == "operators" and (work := count_traced(values["name"], read_arguments(event))) is not None:
+    collectives.add(table, values, arguments)
+    if table == "operators" and (work := count_traced(values["name"], arguments)) is not None:
         events.add("flop", values | work)
 
 

@@ -14,6 +14,7 @@ from speedproof.profilers.chrome_columns import EventColumns, read_arguments, re
 from speedproof.profilers.chrome_events import stream_events
 from speedproof.profilers.event_tables import RawClock, write_events
 from speedproof.profilers.nsightful_format import NSIGHTFUL
+from speedproof.profilers.producers import refuse_others
 from speedproof.results.trace_tables import TraceInfo
 from speedproof.util.errors import ProfilingError
 
@@ -34,6 +35,7 @@ def convert_nsightful(path: Path, folder: Path) -> TraceInfo:
         for event in stream_events(path):
             table = _TABLES.get(str(event.get("cat")))
             if table is None or event.get("ph") != "X":
+                refuse_others(path, event, NSIGHTFUL.name)
                 continue
             values = _read_values(table, event)
             events.add(table, values)

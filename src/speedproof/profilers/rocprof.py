@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from speedproof.profilers.chrome_events import UNPACKED_PER_BYTE, UNPACKED_SPARE
 from speedproof.profilers.event_tables import join_rows, write_events
-from speedproof.profilers.trace_format import is_gzip
+from speedproof.profilers.trace_format import find_encoding, is_gzip
 from speedproof.results.trace_tables import TraceInfo
 from speedproof.util.errors import RecordError
 
@@ -58,7 +58,7 @@ def convert_rocprof(path: Path, folder: Path) -> TraceInfo:
 def _read_processes(path: Path) -> list[dict[str, Any]]:
     most = UNPACKED_SPARE + UNPACKED_PER_BYTE * path.stat().st_size
     try:
-        with (gzip.open if is_gzip(path) else open)(path, "rt", encoding="utf-8", errors="replace") as file:
+        with (gzip.open if is_gzip(path) else open)(path, "rt", encoding=find_encoding(path), errors="replace") as file:
             text = file.read(most + 1)
         if len(text) > most:
             raise RecordError(path, f": unpacks to more than {UNPACKED_PER_BYTE} times its size; unpack it first (gunzip)")

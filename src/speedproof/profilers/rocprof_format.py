@@ -1,5 +1,6 @@
 """What rocprofv3 (ROCm) writes as JSON."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ from speedproof.profilers.trace_format import Conversion, Profiler, TraceFormat,
 if TYPE_CHECKING:
     from speedproof.results.trace_tables import TraceInfo
 
+_LIST = re.compile(rb'"rocprofiler-sdk-tool"\s*:')
 ROCPROF = Profiler("rocprof", "rocprofv3", caveat="it records no system calls, and no kind of host memory")
 
 
@@ -22,6 +24,6 @@ ROCPROF_TRACE = TraceFormat(
     described="rocprofv3's JSON",
     writer="`rocprofv3 --output-format json`",
     suffixes=("_results.json",),
-    recognize=lambda path: b'"rocprofiler-sdk-tool"' in read_unpacked(path),
+    recognize=lambda path: _LIST.search(read_unpacked(path)) is not None,
     convert=_convert,
 )

@@ -26,7 +26,7 @@ def _convert(path: Path, folder: Path, _conversion: Conversion) -> "TraceInfo":
 
 def is_chrome(head: bytes) -> bool:
     """Return whether a file that begins so holds events in Chrome's format: in an object, or as a list."""
-    head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    head = head.lstrip()
     return (head.startswith(b"{") and b'"traceEvents"' in head) or (_BARE_LIST.match(head) is not None and b'"ph"' in head)
 
 

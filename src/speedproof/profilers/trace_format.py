@@ -3,6 +3,8 @@
 This module and those of the formats import what converts only when they convert: `--help` names the formats, too.
 """
 
+import codecs
+import json
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 _CHECKSUM = 8  # bytes at the end of a gzip file: its checksum and size
 _HEAD = 1 << 16  # bytes that content is recognized by, as it is or unpacked
 _GZIP = b"\x1f\x8b"
+_MARKED = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # UTF-32-LE's begins as UTF-16-LE's
+_WIDE = (b"{\0", b"[\0", b"\0{", b"\0[", b"\0\0")  # JSON in UTF-16 or UTF-32 without a mark
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,22 @@ def is_cut_off(path: Path) -> bool:
 
 
 def read_unpacked(path: Path) -> bytes:
-    """Return how a file begins, or what it unpacks to if it is a gzip file."""
+    """Return how a file begins, or what it unpacks to if it is a gzip file; text in UTF-8, without a mark of its encoding."""
+    content = _unpack_head(path)
+    encoding = _detect_encoding(content)
+    return content if encoding == "utf-8" else content.decode(encoding, "ignore").encode()
+
+
+def find_encoding(path: Path) -> str:
+    """Return the encoding of a text, packed or not: UTF-8 unless its first bytes show that of JSON in UTF-16 or UTF-32."""
+    return _detect_encoding(_unpack_head(path))
+
+
+def _detect_encoding(content: bytes) -> str:
+    return json.detect_encoding(content) if content.startswith(_MARKED) or content[:2] in _WIDE else "utf-8"
+
+
+def _unpack_head(path: Path) -> bytes:
     head = read_head(path)
     if head.startswith(_GZIP):
         with suppress(zlib.error):

@@ -15,6 +15,7 @@ import pyarrow as pa
 from speedproof.profilers.chrome_columns import EventColumns, read_arguments, read_integer, read_nanoseconds, read_system_id
 from speedproof.profilers.chrome_events import stream_events
 from speedproof.profilers.event_tables import RawClock, write_events
+from speedproof.profilers.producers import refuse_others
 from speedproof.profilers.xla_format import XLA
 from speedproof.results.trace_tables import TraceInfo
 from speedproof.util.errors import ProfilingError
@@ -40,6 +41,7 @@ def convert_xla(path: Path, folder: Path) -> TraceInfo:
     reading = _Reading()
     try:
         for event in stream_events(path):
+            refuse_others(path, event, XLA.name)
             reading.add(event)
         return reading.write(folder)
     except (ValueError, OverflowError, pa.ArrowException) as error:

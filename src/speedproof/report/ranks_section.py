@@ -41,11 +41,13 @@ def describe_rank_variants(evidence: Evidence) -> list[str]:
 
 def describe_ranks(title: str, summary: RanksSummary, noted: bool = False) -> str:
     """Return who waits longest and for whom, how much of the communication is exposed, and, if asked, what does not count."""
-    if any(rank.waited_s is None for rank in summary.ranks):
+    if all(rank.waited_s is None for rank in summary.ranks):
         return f"{title}: {'; '.join(summary.notes)}."
     longest = max(summary.ranks, key=lambda rank: rank.waited_s or 0.0)
     most = max(summary.ranks, key=lambda rank: rank.exposed_s or 0.0)
     training = [wait for wait in summary.steady_waits if wait.part == "training"]
+    if any(wait.group for wait in training):  # others' waiting may be for ranks that the longest never meets
+        training = [wait for wait in training if wait.rank == longest.rank]
     slowest = max(summary.ranks, key=lambda other: sum(wait.waited_s for wait in training if wait.slowest == other.rank))
     least_s = _ALSO * (longest.waited_s or 0.0)
     turns = [pair for pair in summary.waited_for if pair.slowest == longest.rank and pair.waited_s > least_s]

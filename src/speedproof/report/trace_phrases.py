@@ -77,11 +77,13 @@ def describe_epoch_change(a: str, b: str, difference: Difference) -> list[str]:
     """Return in a sentence by how much the mean epoch of the trace `b` is longer or shorter than that of `a`."""
     lengths = PROSE["lengths"](difference, name_several(difference.unit))
     unit = difference.unit
+    condition = [f"Only if {difference.condition}: "] if difference.condition else []
     if not difference.total_s:
-        return [VariantName(b), f" takes as long per {unit} as ", VariantName(a), lengths]
+        return [*condition, VariantName(b), f" takes as long per {unit} as ", VariantName(a), lengths]
     change = f"{format_value(abs(difference.total_s), 's')} {'less' if difference.total_s < 0 else 'more'}"
     takes = [VariantName(b), f" takes {change} per {unit} than ", VariantName(a), lengths]
-    return ["No difference beyond their spread: ", *takes] if difference.is_within_spread else takes
+    spread = "no difference beyond their spread: " if condition else "No difference beyond their spread: "
+    return [*condition, *([spread] if difference.is_within_spread else []), *takes]
 
 
 def describe_counters(summary: Summary) -> Iterator[str]:

@@ -46,6 +46,7 @@ class Difference(_Row):
 
     schema_version: Literal[2] = Field(2, description="Version of this format")
     unit: IterationUnit = Field("epoch", description="Word for what is compared")
+    condition: str | None = Field(None, description="What must be true for the numbers to mean something; null: not in doubt")
     notes: list[str] = Field([], description="What to know before trusting the numbers")
     a: str = Field(description="The first trace")
     b: str = Field(description="The second trace")
@@ -208,6 +209,7 @@ class Wait(_Row):
     compute_s: float = Field(description="From each collective's end, or the epoch's start, to the next one's start")
     waited_s: float
     slowest: int = Field(description="The rank that computed longest")
+    group: str | None = Field(None, description="Their process group and its ranks; null: the traces name none")
 
 
 class WaitedFor(_Row):

@@ -107,6 +107,19 @@ TABLES: dict[str, pa.Schema] = {
     # Operators and functions of Python (`kind`: operator or function) with all that they call in turn (kineto only); a function
     # is named by its file and first line: "train.py(12): step".
     "host_calls": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("kind", _NAME), ("name", _NAME)]),
+    # Communication kernels of which the profiler shows the collective (kineto only): `name` is e.g. "allreduce", `group` the
+    # process group's name on this rank, `members` the group's ranks with blanks between, empty if they are unknown. The time,
+    # device and stream are the kernel's.
+    "collectives": pa.schema(
+        [
+            ("start_ns", pa.int64()),
+            ("device", pa.int32()),
+            ("stream", pa.int32()),
+            ("name", _NAME),
+            ("group", _NAME),
+            ("members", _NAME),
+        ]
+    ),
     # Samples of a GPU's counters; the name ends in the unit, as the profiler gives it: "SM Active [Throughput %]".
     "metrics": pa.schema([("start_ns", pa.int64()), ("device", pa.int32()), ("name", _NAME), ("value", pa.int64())]),
     # Allocations and frees of memory by the program, as CUDA does them. `address` joins the two of one piece; `kind` is of the
@@ -135,7 +148,7 @@ TABLES: dict[str, pa.Schema] = {
 }
 
 # Tables that traces of earlier versions lack: `trace.json` does not name them then, and they are empty.
-ADDED = frozenset({"flop", "library", "metrics", "memory", "cpu_samples", "host_calls", "python_samples"})
+ADDED = frozenset({"flop", "library", "metrics", "memory", "cpu_samples", "host_calls", "python_samples", "collectives"})
 
 # What may be unknown of an event. The end of a range may be, too.
 _NULLABLE = frozenset({"process", "thread", "end_thread", "device", "stream", "correlation", "graph", "bytes", "flop"})
@@ -160,6 +173,8 @@ class TraceInfo(BaseModel):
     zero_ns: int | None = None  # the trace's zero, on the clock that the profiler's own window shows; None: that is unknown
     gpu_tracing: GpuTracing | None = None  # None: an earlier version, which did not ask, wrote the trace
     unix_zero_ns: int | None = None  # the same on the system's clock, in nanoseconds since 1970; None: that is unknown
+    rank: int | None = None  # which rank of the run recorded it, if the profiler's file tells
+    ranks: int | None = None  # and of how many
 
 
 def write_trace(folder: Path, tables: dict[str, pa.Table], info: TraceInfo) -> None:

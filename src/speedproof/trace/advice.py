@@ -36,7 +36,11 @@ class _Rule:
 _RULES = [
     _Rule("data wait", "load data ahead, with worker processes or a thread, prefetching, or a cache", (causes.WAITING,)),
     _Rule("transforms", "move transforms off the main thread, onto the GPU, or into a cache", (causes.TRANSFORMS,)),
-    _Rule("batches", "load in worker processes: the training loop's thread assembles the batches", (causes.COLLATING,)),
+    _Rule(
+        "batches",
+        "load data in worker processes: the loop's own thread assembles the batches",
+        (causes.COLLATING,),
+    ),
     _Rule(
         "pageable copies",
         "pin host memory, so that copies do not block",
@@ -51,13 +55,13 @@ _RULES = [
     ),
     _Rule(
         "allocations",
-        "keep memory from step to step: allocate before the loop, or from a pool (a caching allocator, cudaMallocAsync)",
+        "reuse memory: allocate it before the loop, or from a pool (a caching allocator, cudaMallocAsync)",
         (causes.SYNCHRONISING,),
         ("allocation",),
     ),
     _Rule(
         "allocator retries",
-        "the GPU's memory is full, and freed to allocate again: use less, or less fragmented memory (expandable_segments)",
+        "the GPU's memory is full, so PyTorch frees its cache and tries again: use less memory, or set expandable_segments",
         (causes.SYNCHRONISING,),
         ("allocator retry",),
     ),
@@ -96,26 +100,26 @@ _RULES = [
     ),
     _Rule(
         "Python code",
-        "move these functions out of the step or into other processes, or compile them",
+        "move these functions out of the step, move them into other processes, or compile them",
         (causes.PYTHON,),
         ("",),
     ),
     _Rule(
         "shared interpreter",
-        "load in processes, not in threads: threads share Python's lock with the loop",
+        "load data in worker processes instead of threads, which share Python's interpreter lock with the loop",
         (causes.BESIDE,),
     ),
     _Rule(
         "host code",
         "the trace does not show the cause: add NVTX ranges, or sample the CPU",
         (causes.HOST,),
-        kineto="the trace does not show the cause: name its parts with record_function, or record with with_stack=True",
+        kineto="the trace does not show the cause: mark parts of the code with record_function, or record with_stack=True",
     ),
     _Rule(
         "unmarked code",
         "add NVTX ranges between the phases to see what runs there",
         (causes.NO_RANGE,),
-        kineto="name the code with record_function, or record with with_stack=True, to see what runs there",
+        kineto="mark this code with record_function, or record with_stack=True, to see what runs there",
     ),
 ]
 

@@ -18,6 +18,7 @@ from speedproof.trace.iterations import Choice
 from speedproof.trace.loop import CHOOSES_NOTHING
 from speedproof.trace.similarity import (
     describe_unexplained,
+    find_condition,
     find_obstacle,
     list_doubts,
     marks_differ,
@@ -86,6 +87,7 @@ def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: t
     unexplained = describe_unexplained(by_name, residuals[1] - residuals[0], totals[1] - totals[0])
     return Difference(
         unit=a.found.unit,
+        condition=find_condition(a, b),
         notes=[*list_doubts(a, b), *([] if unexplained is None else [unexplained])],
         kernels=_compare_kernels(a, b),
         a=names[0],

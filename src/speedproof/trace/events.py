@@ -88,6 +88,7 @@ class Trace:
     memory: pd.DataFrame  # start_ns, process, device, address, bytes, kind, operation
     cpu_samples: pd.DataFrame  # start_ns, process, thread, name: of the function
     python_samples: pd.DataFrame  # start_ns, process, thread, name: of the function, and its file
+    collectives: pd.DataFrame  # of communication kernels: start_ns, device, stream, name, group, members
     threads: pd.DataFrame  # process, thread, main
     devices: dict[int, str]
     open_ranges: int  # ranges without an end, left out
@@ -128,6 +129,7 @@ def read_events(folder: Path) -> Trace:
         memory=to_frame(read("memory")),
         cpu_samples=to_frame(read("cpu_samples")),
         python_samples=to_frame(read("python_samples")),
+        collectives=to_frame(read("collectives")),
         threads=read("threads", ["process", "thread", "main"]).to_pandas(),
         devices=dict(zip(devices["device"].to_pylist(), devices["name"].to_pylist(), strict=True)),
         open_ranges=len(ranges) - len(ended),

@@ -1,14 +1,18 @@
 """Whether two traces show the same thing, so that a difference of their iterations means something."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
 
 from speedproof.results.summary import Summary
 from speedproof.trace.causes import HOST, NO_RANGE
+from speedproof.trace.kernel_groups import OTHER
+from speedproof.trace.roles import EPOCH
 
 _SHARED = 0.5  # of the kinds of time that one variant spends: with less in common, programs are others
 _MOSTLY = 0.5
+_AS_MANY = 1.8  # times as many launches: of micro-batches against steps it is two or more
 _SAME = 0.05  # of an iteration: the same one, by its ranges and by its kernels
 _CUT = 2  # iterations, the first and the last, that kernels may not show
 
@@ -19,7 +23,10 @@ def find_obstacle(a: Summary, b: Summary) -> str | None:
         if not summary.recorded:
             return f"too little of {variant}'s GPU work was recorded; profile it again"
         if summary.found.by == "nothing":
-            return f"no iterations in {variant}; name the range of an iteration (--epoch), or compare whole traces (--whole)"
+            return (
+                f"no iterations in {variant} (they repeat, and hold at least half of the GPU time); name the range of an "
+                "iteration (--epoch), or compare whole traces (--whole)"
+            )
     if a.has_gpu != b.has_gpu:
         return "only one was recorded with a GPU; compare two runs on the same device"
     if (a.found.by, a.found.unit) != (b.found.by, b.found.unit):
@@ -27,7 +34,59 @@ def find_obstacle(a: Summary, b: Summary) -> str | None:
         return (
             f"an iteration of the first is {first}, of the second {second}; choose a range that both have (--epoch), or --whole"
         )
+    if a.found.name != b.found.name and a.has_gpu and not _share_kernels(a, b):
+        return f"their iterations, `{a.found.name}` and `{b.found.name}`, share no kernels; give traces of the same program"
     return None
+
+
+def find_condition(a: Summary, b: Summary) -> str | None:
+    """Return what must be true for a difference per iteration to mean something, if the traces give reason to doubt it."""
+    if a.found.name == b.found.name and (a.found.name == EPOCH or a.found.by == "choice"):
+        return None
+    times, shared = _compare_launches(a, b), _share_kernels(a, b)
+    why = []
+    if _plain(a.found.name) != _plain(b.found.name):
+        why.append(f"their ranges are `{a.found.name}` and `{b.found.name}`")
+    if times is not None and not 1 / _AS_MANY < times < _AS_MANY:
+        more, number = ("B", times) if times > 1 else ("A", 1 / times)
+        why.append(f"{more} launches the same kernels {number:.3g} times as often in it")
+    if a.has_gpu and shared < _SHARED:
+        why.append(f"{shared:.0%} of their GPU time is in kinds of kernels that both have")
+    return f"{a.found.one} is the same work in both ({'; '.join(why)})" if why else None
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name.lower()))
+
+
+def _share_kernels(a: Summary, b: Summary) -> float:
+    """Return the share of an iteration's GPU time in kinds of kernels of both, for the variant with the lower share."""
+    times = [defaultdict[str, float](float), defaultdict[str, float](float)]
+    for variant, summary in zip(times, (a, b), strict=True):
+        for kernel in summary.kernels:
+            if kernel.seconds_per_epoch:
+                variant[kernel.name if kernel.group == OTHER else kernel.group] += kernel.seconds_per_epoch
+    if not all(times):
+        return 1.0
+    common = set(times[0]) & set(times[1])
+    return min(sum(variant[kind] for kind in common) / sum(variant.values()) for variant in times)
+
+
+def _compare_launches(a: Summary, b: Summary) -> float | None:
+    """Return how often `b` launches in an iteration what `a` launches once: the median of their shared kernels, by time."""
+    calls = [
+        {
+            kernel.name: (kernel.calls / (len(summary.epochs) + summary.found.left_out), kernel.seconds_per_epoch)
+            for kernel in summary.kernels
+            if kernel.seconds_per_epoch
+        }
+        for summary in (a, b)
+    ]
+    ratios = sorted((calls[1][name][0] / one, calls[1][name][1] + s) for name, (one, s) in calls[0].items() if name in calls[1])
+    if not ratios:
+        return None
+    times, weights = np.array(ratios).T
+    return float(times[np.searchsorted(np.cumsum(weights), weights.sum() / 2)])
 
 
 def list_doubts(a: Summary, b: Summary) -> Iterator[str]:
@@ -38,12 +97,14 @@ def list_doubts(a: Summary, b: Summary) -> Iterator[str]:
     ):
         if one != other:
             yield f"they used {one} and {other} {what}: an iteration may not be the same work"
+    if a.devices and b.devices and set(a.devices) != set(b.devices):
+        yield f"they ran on different GPUs ({', '.join(dict.fromkeys(a.devices))}; {', '.join(dict.fromkeys(b.devices))})"
     if (shared := _share_phases(a, b)) < _SHARED:
-        yield f"their programs share few ranges ({shared:.0%} of the time in ranges is in shared ones)"
+        yield f"their programs share few ranges ({shared:.0%} of the time in ranges is in those that both have)"
     for summary, variant in ((a, "first"), (b, "second")):
         seen = len(summary.epochs) + summary.found.left_out
         if summary.found.left_out > _MOSTLY * seen:
-            yield f"{summary.found.left_out} of {seen} {summary.found.unit}s of the {variant} are left out"
+            yield f"{summary.found.left_out} of {seen} {summary.found.unit}s of the {variant} are not counted"
 
 
 def describe_unexplained(terms: dict[str, float], residual_s: float, total_s: float) -> str | None:
@@ -57,7 +118,7 @@ def describe_unexplained(terms: dict[str, float], residual_s: float, total_s: fl
     """
     unknown_s = sum(seconds for name, seconds in terms.items() if name in (HOST, NO_RANGE))
     if abs(residual_s) > _MOSTLY * abs(total_s):
-        return f"most of the difference cannot be explained: {residual_s:+.6f} of {total_s:+.6f} s are kernels of no phase"
+        return f"most of the difference cannot be explained: {residual_s:+.6f} of {total_s:+.6f} s belong to no phase"
     if abs(unknown_s + residual_s) > _MOSTLY * abs(total_s):
         return f"most of the difference is host time that the traces do not explain: {unknown_s:+.6f} s"
     return None
