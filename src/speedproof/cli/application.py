@@ -6,7 +6,15 @@ import typer
 from typer.core import TyperGroup
 
 from speedproof import __version__
-from speedproof.cli import ledger_commands, machine_commands, proof_commands, result_commands, step_commands, trace_commands
+from speedproof.cli import (
+    gate_commands,
+    ledger_commands,
+    machine_commands,
+    proof_commands,
+    result_commands,
+    step_commands,
+    trace_commands,
+)
 from speedproof.cli.exits import say
 
 # What commands were called before they were in groups. The next version knows these names no more.
@@ -47,7 +55,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _module in (proof_commands, machine_commands, step_commands):
+for _module in (proof_commands, gate_commands, machine_commands, step_commands):
     app.add_typer(_module.commands)
 app.add_typer(trace_commands.commands, name="trace", help="Show where the time of a profiled program went.")
 app.add_typer(result_commands.commands, name="results", help="Show, report, archive and merge what was measured.")

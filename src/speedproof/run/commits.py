@@ -66,6 +66,23 @@ def export_commit(commit: Commit, target: Path) -> None:
         _ask(target, *words, "checkout-index", "--all", why=why, variables=index)
 
 
+@dataclass(frozen=True)
+class CommitTrees:
+    """The commits that are measured in one experiment, by variant, and how each is built in its folder."""
+
+    commits: Mapping[str, Commit]
+    build: str | None = None
+
+    def fill(self, tree: Path) -> None:
+        """Write each variant's files into a folder of its name, and build them there."""
+        for variant, commit in self.commits.items():
+            own = tree / variant
+            own.mkdir()
+            export_commit(commit, own)
+            if self.build:
+                build_folder(own, self.build, commit.title)
+
+
 def build_folder(folder: Path, command: str, title: str) -> None:
     """Run a build command in a folder. Raises :class:`BuildError`, which calls it by `title`, if it fails."""
     try:
