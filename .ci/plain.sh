@@ -19,10 +19,6 @@ case $PWD in /tmp/* | /var/tmp/*) # its own folder must stay in sight
 esac
 unshare --user --map-root-user --mount bash -euc '
   private=$1 here=$PWD; shift
-  # Copied: isolated runs cannot cover a folder with mounts in it.
-  for kept in /var/tmp/speedproof-ci/{triton,mypy}; do
-    [ ! -d "$kept" ] || { mkdir -p "$private/var/speedproof-ci" && cp -r "$kept" "$private/var/speedproof-ci/"; }
-  done
   mount -t tmpfs -o mode=1777 tmpfs /dev/shm
   mount --bind "$private/var" /var/tmp
   mount --bind "$private/tmp" /tmp

@@ -40,6 +40,7 @@ def outline(transcript):
     return [NUMBER.sub("N", text).replace(", measured by ", ", by ") for text in found]
 
 
+@pytest.mark.dear
 @pytest.mark.timed
 def test_the_commands_still_print_such_a_transcript(tmp_path):
     recorded = outline(TRANSCRIPT.read_text(encoding="utf-8"))

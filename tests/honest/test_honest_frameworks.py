@@ -19,9 +19,8 @@ FRAMEWORKS = {
 }
 
 
-@pytest.mark.parametrize(
-    "framework", [pytest.param(name, marks=[] if name == "numpy" else [pytest.mark.adversary]) for name in FRAMEWORKS]
-)
+@pytest.mark.adversary
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_copy_is_neither_accused_nor_faster(framework):
     if importlib.util.find_spec(framework) is None:
         pytest.skip(f"{framework} is not installed")

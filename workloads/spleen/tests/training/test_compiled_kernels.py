@@ -13,7 +13,7 @@ import pytest
 
 from tests.support import require
 
-pytestmark = pytest.mark.timeout(1200)  # all kernels are compiled, on a machine that has none of them yet
+pytestmark = [pytest.mark.dear, pytest.mark.timeout(1200)]  # all kernels are compiled, on a machine that has none of them yet
 
 SINGLE, NUMBER = "*fp32", "i32"
 # Most shared memory that a program may have: CUDA C++ Programming Guide, "Compute Capabilities".
