@@ -55,6 +55,18 @@ def resolve_commit(folder: Path, name: str) -> Commit:
     return Commit(name, sha, tree, folder, tuple(modules))
 
 
+def list_commit_files(commit: Commit) -> dict[str, str]:
+    """Return git's checksum of each file of a commit, by its name in the folder."""
+    listed = _ask(commit.folder, "ls-tree", "-r", "-z", "--full-tree", commit.tree, why=f"{commit.title}: cannot be read")
+    rows = (row.partition("\t") for row in listed.split("\0") if row)
+    return {name: words.split()[2] for words, _, name in rows}
+
+
+def read_title(commit: Commit) -> str:
+    """Return the first line of a commit's message."""
+    return _ask(commit.folder, "log", "-1", "--format=%s", commit.sha, why=f"{commit.title}: cannot be read")
+
+
 def export_commit(commit: Commit, target: Path) -> None:
     """Write a commit's files into an empty folder, as a checkout has them; the repository stays as it is."""
     git_dir = _ask(commit.folder, "rev-parse", "--absolute-git-dir", why=f"{commit.folder}: not in a git repository")

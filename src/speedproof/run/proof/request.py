@@ -303,6 +303,10 @@ class ProofRequest(Model):
         """Return the minutes that rounds may take; None where their number is fixed."""
         return None if self.fixed_rounds is not None else self.budget_min or BUDGET_MIN
 
+    def describe_comparison(self) -> dict[str, Any]:
+        """Return settings of the measurement by which commands are compared, other than the defaults."""
+        return {}
+
     def named_reading(self, context: dict[str, Any] | None = None) -> Reading | None:
         """Return the source that was named; None where the warm-up finds one."""
         named = (source for source, keys in ASKED_BY.items() if any(getattr(self, key) for key in keys))

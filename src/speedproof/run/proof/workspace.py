@@ -224,6 +224,7 @@ def _configure(request: ProofRequest, metric: str | None, order_seed: int | None
         "trust_reported": request.trust_reported,
         "device": request.device,
         "timeout_s": request.timeout_s,
+        **request.describe_comparison(),
     }
     job = request.job or Resources().experiment
     resources = {"experiment": job.model_copy(update={"gpus": 0 if request.device == "cpu" else request.gpus}).model_dump()}
