@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from speedproof.run import outside_watch
 from speedproof.run.gate import calibration, gate
 from speedproof.run.gate.calibration import check_calibration
 from speedproof.run.gate.gate_request import make_gate_request
+from speedproof.run.gate.shared_code import describe_shared_code
 from speedproof.run.proof.verdict import Judged, JudgedObjection, MeasuredVariant, Verdict
 from speedproof.util.errors import ConfigError
 
@@ -208,3 +210,21 @@ def test_a_calibration_of_another_machine_does_not_count(calibrated, repository,
     monkeypatch.setattr(calibration, "digest_host", lambda: "another")
     (note,) = check_calibration(make_gate_request(["sh train.sh"], {"regression": "0.1%"}), repository / "out")
     assert "of another machine" in note
+
+
+def test_a_package_that_is_imported_from_the_repository_is_named(repository, tmp_path):
+    """Else both commits would run the same code, and any gate would pass."""
+    python = tmp_path / "python-stand-in"
+    found = {"mine": repository.as_uri(), "other": "file:///elsewhere"}
+    python.write_text(f"#!/bin/sh\necho '{json.dumps(found)}'\n")
+    python.chmod(0o755)
+    (note,) = describe_shared_code(make_gate_request([str(python), "train.py"], {}), repository)
+    assert note.startswith(f"mine is installed in editable mode from {repository}: ")
+    assert describe_shared_code(make_gate_request(["sh", "train.sh"], {}), repository) == []
+
+
+def test_submodules_are_named(repository):
+    base = gate.find_commit(repository, "main", repository / "out")
+    assert gate.name_submodules(base) == []
+    (note,) = gate.name_submodules(base, replace(base, submodules=("lib", "data")))
+    assert note == "left empty, because they are submodules: lib, data"

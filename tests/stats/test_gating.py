@@ -6,6 +6,7 @@ from statistics import NormalDist, fmean, stdev
 
 import pytest
 
+from benchmarks.simulate_gate import judge_gate
 from speedproof.stats.estimates import estimate_mean
 from speedproof.stats.gating import GateLimits, decide_gate, detect_effect, read_deviation
 from speedproof.stats.sequential import CRITICAL, Noise
@@ -59,3 +60,11 @@ def test_the_deviation_is_read_back_from_the_interval():
     logs = [0.01, -0.02, 0.005, 0.013]
     interval = estimate_mean(logs).interval
     assert read_deviation(math.exp(interval.low), math.exp(interval.high), 4) == pytest.approx(stdev(logs))
+
+
+def test_a_simulated_gate_is_judged_by_the_rule_of_real_ones():
+    """At four pairs of deviation 0.001155 the interval is ± 6.21 · 0.001155 / 2 = 0.0036; the limit is -0.0296."""
+    around = [0.001, -0.001] * 12
+    assert judge_gate(around) == (True, 4)
+    assert judge_gate([log - 0.035 for log in around]) == (False, 4)
+    assert judge_gate([log - 0.0296 for log in around])[0] is None
