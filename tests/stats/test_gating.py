@@ -42,18 +42,18 @@ def test_of_many_pairs_the_detectable_effect_is_that_of_normal_noise():
     """With a thousand pairs Student's interval is the normal one: (1.960 + 1.282) standard errors."""
     noise = Noise(0.02, 10**7)  # so well known that its limit is the noise itself
     expected = math.expm1((NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.9)) * 0.02 / math.sqrt(1000))
-    assert detect_effect(noise, 1000, repeated=False) == pytest.approx(expected, rel=0.01)
+    assert detect_effect(noise, 1000, repeated=False) == math.ceil(expected * 10_000) / 10_000 == 0.0021
 
 
 @pytest.mark.parametrize("pairs", [4, 12, 24])
 def test_nine_gates_in_ten_pass_at_the_detectable_effect(pairs):
     noise, drawn = Noise(0.01, 10**7), random.Random(1)
-    limit = -math.log1p(detect_effect(noise, pairs))
+    limit = -math.log1p(detect_effect(noise, pairs))  # rounded up to two digits, so it passes a little more often
     passed = 0
     for _ in range(4000):
         logs = [drawn.gauss(0, 0.01) for _ in range(pairs)]
         passed += fmean(logs) - CRITICAL[pairs] * stdev(logs) / math.sqrt(pairs) >= limit
-    assert passed / 4000 == pytest.approx(0.9, abs=0.02)
+    assert 0.88 < passed / 4000 < 0.94
 
 
 def test_the_deviation_is_read_back_from_the_interval():

@@ -100,8 +100,8 @@ def _draw_table(*rows: list[str]) -> list[str]:
 
 def describe_calibration(found: Calibration) -> str:
     """Return what a runner can detect, in one sentence."""
-    noise = f"{100 * found.deviation:.2g} %"
+    noise = f"{100 * found.deviation:.2g} % (standard deviation of {format_count(found.pairs, 'pair')})"
     return (
-        f"A gate with this command decides a slowdown of {100 * found.detectable:.2g} % here within {found.budget_min:g} min: "
-        f"the speeds of one commit's runs differed by {noise} (standard deviation of {format_count(found.pairs, 'pair')})."
+        f"Smallest --regression for this command here: {100 * found.detectable:.2g}%. If nothing changed, a gate excludes it "
+        f"nine times in ten within {found.budget_min:g} min. Two runs of one commit differed by {noise}."
     )
