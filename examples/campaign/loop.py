@@ -9,8 +9,8 @@ CHANGES = [  # what a language model would propose: title, file, old text, new t
     (
         "Use single precision",
         "train.py",
-        "targets = inputs @ truth",
-        "inputs = inputs.astype('f4'); targets = inputs @ truth.astype('f4')",
+        "64))\n\nfor",
+        "64), 'f4')\ninputs, targets = inputs.astype('f4'), targets.astype('f4')\n\nfor",
     ),
     ("Write the batch size otherwise", "train.py", "1000)", "1_000)"),
     ("Sort each batch first", "train.py", "        weights -=", "        np.sort(rows, axis=0)\n        weights -="),

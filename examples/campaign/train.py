@@ -7,9 +7,10 @@ import numpy as np
 
 random = np.random.default_rng(int(os.environ.get("SPEEDPROOF_SEED", "0")))
 truth = np.random.default_rng(1).normal(size=(256, 64))
-inputs = random.normal(size=(60_000, 256))
-targets = inputs @ truth
-weights = np.zeros((256, 64))
+precision = "f8"
+inputs = random.normal(size=(60_000, 256)).astype(precision)
+targets = inputs @ truth.astype(precision)
+weights = np.zeros((256, 64), precision)
 
 for epoch in range(4):
     began = time.perf_counter()

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from speedproof.run import outside_watch
 from speedproof.run.gate import calibration, gate
 from speedproof.run.gate.calibration import check_calibration
 from speedproof.run.gate.gate_request import make_gate_request
+from speedproof.run.gate.shared_code import describe_shared_code
 from speedproof.run.proof.verdict import Judged, JudgedObjection, MeasuredVariant, Verdict
 from speedproof.util.errors import ConfigError
 
@@ -194,8 +196,8 @@ def test_a_gate_below_what_is_detectable_is_refused(calibrated, repository):
     def check(words=("sh train.sh",), **options):
         return check_calibration(make_gate_request(list(words), options), out)
 
-    assert check(regression="1.1%") == []
-    with pytest.raises(ConfigError, match=r"^--regression 0.5%: below 0\.99 %, the smallest slowdown .* within 30 min"):
+    assert check(regression="1%") == []  # what the calibration states
+    with pytest.raises(ConfigError, match=r"^--regression 0.5%: below 1 %, the smallest slowdown .* within 30 min"):
         check(regression="0.5%")
     with pytest.raises(ConfigError, match=r"^--regression 1.1%: below \d\.\d %, .* within 8 min"):
         check(regression="1.1%", budget_min=8)
@@ -208,3 +210,21 @@ def test_a_calibration_of_another_machine_does_not_count(calibrated, repository,
     monkeypatch.setattr(calibration, "digest_host", lambda: "another")
     (note,) = check_calibration(make_gate_request(["sh train.sh"], {"regression": "0.1%"}), repository / "out")
     assert "of another machine" in note
+
+
+def test_a_package_that_is_imported_from_the_repository_is_named(repository, tmp_path):
+    """Else both commits would run the same code, and any gate would pass."""
+    python = tmp_path / "python-stand-in"
+    found = {"mine": repository.as_uri(), "other": "file:///elsewhere"}
+    python.write_text(f"#!/bin/sh\necho '{json.dumps(found)}'\n")
+    python.chmod(0o755)
+    (note,) = describe_shared_code(make_gate_request([str(python), "train.py"], {}), repository)
+    assert note.startswith(f"mine is installed in editable mode from {repository}: ")
+    assert describe_shared_code(make_gate_request(["sh", "train.sh"], {}), repository) == []
+
+
+def test_submodules_are_named(repository):
+    base = gate.find_commit(repository, "main", repository / "out")
+    assert gate.name_submodules(base) == []
+    (note,) = gate.name_submodules(base, replace(base, submodules=("lib", "data")))
+    assert note == "left empty, because they are submodules: lib, data"

@@ -89,7 +89,9 @@ def try_change(
             found = try_commit(commit, out, Path.cwd(), status)
         from speedproof.report.campaign_table import describe_try
 
-        for line in [found.model_dump_json(indent=1)] if json else describe_try(found):
+        if json:
+            typer.echo(found.model_dump_json(indent=1))
+        for line in [] if json else describe_try(found):
             say(line)
     raise typer.Exit(found.exit_status)
 

@@ -4,6 +4,7 @@ from speedproof.report.markdown import escape_link, escape_markdown
 from speedproof.results.gate_result import Calibration, GatedCommit, GateOutcome, GateReason, GateResult
 from speedproof.stats.metrics import METRICS
 from speedproof.util.numbers import format_count, format_ratio, format_value
+from speedproof.util.text import capitalize
 
 OPENINGS: dict[GateOutcome, str] = {
     "passed": "Passed",
@@ -54,9 +55,8 @@ def _format_limit(found: GateResult) -> str:
 
 def list_gate_lines(found: GateResult) -> list[str]:
     """Return what follows the first sentence, a paragraph each."""
-    more = f"{found.more[:1].upper()}{found.more[1:]}." if found.more else ""
-    paragraphs = [*found.checks, *found.notes, more, f"Why: {found.why}" if found.why else ""]
-    return [text for text in paragraphs if text]
+    paragraphs = [*found.checks, *found.notes, found.more, f"Why: {found.why}" if found.why else None]
+    return [f"{capitalize(text).rstrip('.')}." for text in paragraphs if text]
 
 
 def write_gate_summary(found: GateResult, link: str | None = None) -> str:
@@ -100,8 +100,8 @@ def _draw_table(*rows: list[str]) -> list[str]:
 
 def describe_calibration(found: Calibration) -> str:
     """Return what a runner can detect, in one sentence."""
-    noise = f"{100 * found.deviation:.2g} %"
+    noise = f"{100 * found.deviation:.2g} % (standard deviation of {format_count(found.pairs, 'pair')})"
     return (
-        f"A gate with this command decides a slowdown of {100 * found.detectable:.2g} % here within {found.budget_min:g} min: "
-        f"the speeds of one commit's runs differed by {noise} (standard deviation of {format_count(found.pairs, 'pair')})."
+        f"Smallest --regression for this command here: {100 * found.detectable:.2g}%. If nothing changed, a gate excludes it "
+        f"nine times in ten within {found.budget_min:g} min. Two runs of one commit differed by {noise}."
     )

@@ -51,7 +51,15 @@ def detect_effect(noise: Noise, pairs: int, repeated: bool = True) -> float:
 
     edge = critical_values(1)[pairs] if repeated else student_quantile(pairs - 1)
     shift = float(special.nctdtrinc(pairs - 1, 1 - POWER, edge))
-    return math.expm1(shift * noise.limit / math.sqrt(pairs))
+    return _round_up(math.expm1(shift * noise.limit / math.sqrt(pairs)))
+
+
+def _round_up(value: float) -> float:
+    """Return a positive number with two digits that is not below it, as people write it."""
+    if value <= 0:
+        return 0.0
+    digits = 1 - math.floor(math.log10(value))
+    return round(math.ceil(value * 10**digits - 1e-9) / 10**digits, digits)
 
 
 def read_deviation(low: float, high: float, pairs: int) -> float:

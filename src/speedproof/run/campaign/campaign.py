@@ -136,7 +136,7 @@ def decide_try(judged: Judged, stopped: StopReason | None) -> tuple[TryOutcome, 
         case "slower" | "equivalent":
             return "dropped", judged.outcome
         case "worse quality" | "quality not established":
-            return "dropped", "quality"
+            return "dropped", "slower" if judged.high is not None and judged.high < 1 else "quality"
     return ("continue", "budget") if stopped == "budget" else ("dropped", "not shown")
 
 
