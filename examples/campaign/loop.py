@@ -29,6 +29,6 @@ call("speedproof", *START, *QUALITY, "--better", "lower", "--margin", "0.005", "
 for title, name, old, new in CHANGES:
     (folder / name).write_text((folder / name).read_text().replace(old, new, 1))
     call("git", "commit", "--all", "--quiet", "--message", title)
-    if call("speedproof", "campaign", "try", "HEAD", "--quiet") != 0:  # dropped, refused, undecided, or it failed
+    if call("speedproof", "campaign", "try", "HEAD", "--quiet") != 0:  # dropped, refused, inconclusive or failed
         call("git", "reset", "--hard", "--quiet", "HEAD~1")
 call("speedproof", "campaign", "show")
