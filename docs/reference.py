@@ -13,6 +13,7 @@ from speedproof.cli.application import app
 from speedproof.config.model import Config
 from speedproof.results.comparison import COMPARISON_FILE, Comparison
 from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, Experiment, Plan
+from speedproof.results.gate_result import GATE_STATUS
 from speedproof.results.run_record import RUN_FILE, Run
 from speedproof.run.proof.verdict import STATUS
 from speedproof.util import errors
@@ -28,7 +29,8 @@ def write_reference(path: Path) -> None:
     lines += _describe_commands(get_command(app))
     lines += ["## Exit statuses", "", _text((errors.__doc__ or "").partition("\n\n")[2]), ""]
     lines += [*_table(["Error", "Status"], _list_errors()), "Of `prove` and `results show`:", ""]
-    lines += _table(["Outcome", "Status"], _list_statuses())
+    lines += _table(["Outcome", "Status"], _list_statuses(STATUS))
+    lines += ["Of `gate`:", "", *_table(["Outcome", "Status"], _list_statuses(GATE_STATUS))]
     lines += ["## Configuration", "", "The keys of `config.yaml`.", ""]
     lines += _describe_model(Config, "")
     lines += ["## Files", ""]
@@ -47,8 +49,8 @@ def _list_errors() -> list[tuple[str, str]]:
     return [(_text((kind.__doc__ or "").partition("\n")[0]), str(kind.exit_code)) for kind in kinds]
 
 
-def _list_statuses() -> list[tuple[str, str]]:
-    return [(str(outcome), str(status)) for outcome, status in sorted(STATUS.items(), key=lambda item: (item[1], item[0]))]
+def _list_statuses(statuses: Mapping[Any, int]) -> list[tuple[str, str]]:
+    return [(str(outcome), str(status)) for outcome, status in sorted(statuses.items(), key=lambda item: (item[1], item[0]))]
 
 
 def _describe_commands(group: click.Command) -> Iterator[str]:

@@ -269,7 +269,7 @@ def test_an_epochs_metric_without_epochs_ends_after_the_warm_up(place, measured)
             ["--workdir", "here", "--file", "log.csv"],
             "all runs start in the same folder and would share the file; write and name it below {run}/",
         ),
-        (["--workdir", "commit"], "workdir: cannot read a commit of"),
+        (["--workdir", "commit"], "not in a git repository"),
         (["--container", "none.sif"], "container.image: none.sif: No such file"),
         (["--container", "docker://python:3"], "`apptainer pull image.sif docker://python:3` makes one"),
         (["--profiler", "kineto"], "kineto has no run to record; set --profiled to 1"),

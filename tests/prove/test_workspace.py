@@ -4,14 +4,17 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from speedproof.config.load import load_config
 from speedproof.config.workload import find_workload
+from speedproof.run.commits import export_commit, resolve_commit
 from speedproof.run.proof.left_files import Snapshot, take_snapshot
-from speedproof.run.proof.request import check_request, write_request
+from speedproof.run.proof.request import ProofRequest, check_request, write_request
 from speedproof.run.proof.workspace import ProofBasis, describe_commit, write_for_others
 
 
@@ -54,14 +57,15 @@ def test_of_the_last_commit_no_edit_is_measured_and_what_git_ignores_is_linked(p
         subprocess.run([*git, *words], cwd=place, check=True)
     (place / "sub/b.sh").write_text("edited\n")
     (place / "new.sh").touch()
-    committed = take_snapshot(place, place / "out", committed=True)
+    fill = partial(export_commit, resolve_commit(place, "HEAD"))
+    committed = take_snapshot(place, place / "out", fill)
     assert committed == Snapshot(linked={"data": str(place / "data")})
     assert (place / "out/programs/tree/sub/b.sh").read_text() == "committed\n"
     head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], cwd=place, capture_output=True, text=True).stdout.strip()
     shutil.rmtree(place / "out")
     assert describe_commit(place) == f"commit {head}, with changes to new.sh, sub/b.sh"
     assert describe_commit(place.parent) == ""
-    take_snapshot(place, place / "out", committed=True)
+    take_snapshot(place, place / "out", fill)
     copied = take_snapshot(place, place / "out")
     assert copied.changed == ["new.sh", "sub/b.sh"]
 
@@ -131,3 +135,24 @@ def killed_when_it_is_full(function):
         return function(path, *words, **more)
 
     return run
+
+
+def test_each_variant_may_have_a_tree_of_its_own_and_links_only_what_that_lacks(place):
+    (place / "data").mkdir()
+    (place / ".gitignore").write_text("data\nbuilt\n")
+    (place / "built").write_text("of the working folder")
+    subprocess.run(["git", "init", "-q"], cwd=place, check=True)
+
+    def fill(tree):
+        for name in "ab":
+            (tree / name).mkdir()
+            (tree / name / "name").write_text(name)
+        (tree / "b/built").write_text("its own")
+
+    snapshot = replace(take_snapshot(place, place / "out", fill), own_trees=frozenset("ab"))
+    request = ProofRequest(commands=["sh a.sh"] * 2, workdir="commit")
+    commands = dict.fromkeys("ab", "/bin/sh a.sh")
+    basis = ProofBasis(place / "out", request, commands, snapshot, {"PATH": "/bin"})
+    variants = basis.describe(request.reading("process"), {}).config.completed_variants
+    assert {name: variant.tree for name, variant in variants.items()} == {"a": "{workload}/tree/a", "b": "{workload}/tree/b"}
+    assert {name: set(variant.linked) for name, variant in variants.items()} == {"a": {"data", "built"}, "b": {"data"}}

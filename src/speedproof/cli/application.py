@@ -6,7 +6,16 @@ import typer
 from typer.core import TyperGroup
 
 from speedproof import __version__
-from speedproof.cli import ledger_commands, machine_commands, proof_commands, result_commands, step_commands, trace_commands
+from speedproof.cli import (
+    campaign_commands,
+    gate_commands,
+    ledger_commands,
+    machine_commands,
+    proof_commands,
+    result_commands,
+    step_commands,
+    trace_commands,
+)
 from speedproof.cli.exits import say
 
 # What commands were called before they were in groups. The next version knows these names no more.
@@ -47,10 +56,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _module in (proof_commands, machine_commands, step_commands):
+for _module in (proof_commands, gate_commands, machine_commands, step_commands):
     app.add_typer(_module.commands)
 app.add_typer(trace_commands.commands, name="trace", help="Show where the time of a profiled program went.")
 app.add_typer(result_commands.commands, name="results", help="Show, report, archive and merge what was measured.")
+app.add_typer(campaign_commands.commands, name="campaign", help="Try many changes; keep those that are faster.")
 app.add_typer(ledger_commands.commands, name="ledger", help="Measure documented speedups of other projects.")
 
 

@@ -71,10 +71,12 @@ def print_nothing(_: SpeedproofError) -> None:
 class ProofCommand(HelpfulCommand):
     """A command whose exit status is a verdict: a command line that cannot be understood ends it in one line and with none."""
 
+    print_as_json: Callable[[SpeedproofError], None] = staticmethod(print_error)
+
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **others: Any) -> Any:
         """Read the command line."""
         prints_json = any("--json" in parameter.opts for parameter in self.params) and asks_for_json(args)
-        with ending_as_proof(tell=print_error if prints_json else print_nothing):
+        with ending_as_proof(tell=self.print_as_json if prints_json else print_nothing):
             try:
                 return super().make_context(info_name, list(args), *more, **others)
             except USAGE_ERROR as error:
@@ -180,7 +182,7 @@ _JUDGING = (["results", "show"], ["ledger", "run"], ["ledger", "show"])
 
 def _ends_as_proof(words: list[str]) -> bool:
     """Return whether a command line is of a :class:`ProofCommand`."""
-    return words[:1] in (["prove"], ["init"], ["verdict"]) or words[:2] in _JUDGING
+    return words[:1] in (["prove"], ["gate"], ["init"], ["verdict"]) or words[:2] in _JUDGING
 
 
 def _drop_output() -> None:

@@ -1,5 +1,6 @@
 """The options of `prove` and `init`, made of the request's model."""
 
+from collections.abc import Callable
 from functools import cache
 from inspect import Parameter, Signature
 from types import NoneType, UnionType
@@ -15,9 +16,17 @@ if TYPE_CHECKING:
 OUTPUT = "Output"  # the panel of options that are not part of a request
 
 
+def find_proof_model() -> type["ProofRequest"]:
+    """Return the model of `prove`'s request."""
+    from speedproof.run.proof.request import ProofRequest
+
+    return ProofRequest
+
+
 class RequestCommand(ProofCommand):
     """A command that takes a request. Its function finds the options in the context: see :func:`take_request`."""
 
+    find_model: Callable[[], type["ProofRequest"]] = staticmethod(find_proof_model)
     _params: list[Any]
     _complete: bool
 
@@ -25,7 +34,7 @@ class RequestCommand(ProofCommand):
     def params(self) -> list[Any]:
         """Return all parameters. Those of a request are made on demand, so that other commands do not load its model."""
         if not self._complete:
-            self._params, self._complete = [*list_request_options(), *self._params], True
+            self._params, self._complete = [*list_request_options(self.find_model()), *self._params], True
         return self._params
 
     @params.setter
@@ -40,7 +49,7 @@ class RequestCommand(ProofCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Call the function with its own parameters."""
-        ctx.obj = {one.name: ctx.params.pop(one.name) for one in list_request_options()}
+        ctx.obj = {one.name: ctx.params.pop(one.name) for one in list_request_options(self.find_model())}
         return super().invoke(ctx)
 
 
@@ -51,31 +60,34 @@ def take_request(context: typer.Context, commands: list[str]) -> "ProofRequest":
     """
     from speedproof.run.proof.request import make_request
 
+    return make_request({"commands": commands, **take_given(context)})
+
+
+def take_given(context: typer.Context) -> dict[str, Any]:
+    """Return the options of a request that were given."""
     options = {key: list(value) if isinstance(value, tuple) else value for key, value in context.obj.items()}
-    given = {key: value for key, value in options.items() if not (value is None or value is False or value == [])}
-    return make_request({"commands": commands, **given})
+    return {key: value for key, value in options.items() if not (value is None or value is False or value == [])}
 
 
 @cache
-def list_request_options() -> list[Any]:
-    """Return an option for each key of a request but its commands."""
-    from speedproof.run.proof.request import ProofRequest
+def list_request_options(model: type["ProofRequest"]) -> list[Any]:
+    """Return an option for each key of a request that is one."""
 
     def take(**_: Any) -> None: ...
 
-    keys = [key for key in ProofRequest.model_fields if key != "commands"]
-    take.__signature__ = Signature([_make_parameter(key) for key in keys])  # type: ignore[attr-defined]
+    parameters = [_make_parameter(key, model) for key in model.list_options()]
+    take.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     alone = typer.Typer(add_completion=False)
     alone.command()(take)
     return typer.main.get_command(alone).params
 
 
-def _make_parameter(key: str) -> Parameter:
+def _make_parameter(key: str, model: type["ProofRequest"]) -> Parameter:
     """Return a key of a request as typer reads it from a function's signature."""
-    from speedproof.run.proof.request import ProofRequest, describe_key, name_option, read_option
+    from speedproof.run.proof.request import describe_key, name_option, read_option
 
-    kind, shown = _find_kind(ProofRequest.model_fields[key].annotation), read_option(key)
-    text = describe_key(key, name_option) + (" (repeatable)" if get_origin(kind) is list else "")
+    kind, shown = _find_kind(model.model_fields[key].annotation), read_option(key, model)
+    text = describe_key(key, name_option, model) + (" (repeatable)" if get_origin(kind) is list else "")
     option = typer.Option(name_option(key), metavar=shown["metavar"] or None, help=text, rich_help_panel=shown["panel"])
     default, taken = (False, bool) if kind is bool else (None, kind | None)
     return Parameter(key, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[taken, option])

@@ -100,6 +100,10 @@ class Measurement(Model):
         description="Two variants are equivalent if their ratio's interval is within this fraction of 1",
     )
 
+    joint_with: Natural = Field(
+        0, le=1000, description="Comparisons of other experiments whose intervals hold together with these"
+    )
+
     @model_validator(mode="after")
     def _something_runs(self) -> "Measurement":
         if not self.rounds + self.profiled + self.documented:
@@ -130,8 +134,8 @@ class Measurement(Model):
 
     @property
     def comparisons(self) -> int:
-        """Return how many ratios of a metric hold together: of the compared pairs, and of each stage of the ablation."""
-        return max(1, len(dict.fromkeys([*self.compared(), *pairwise(self.ablation)])))
+        """Return how many ratios of a metric hold together: of the pairs, of each stage of the ablation, of `joint_with`."""
+        return max(1, len(dict.fromkeys([*self.compared(), *pairwise(self.ablation)]))) + self.joint_with
 
     def all_variants(self) -> list[str]:
         """Return all variants that run in a round, each once: the variants, then what the ablation adds."""

@@ -8,8 +8,9 @@ from pathlib import Path
 from speedproof.config.evaluation import Evaluation
 from speedproof.results.files import sha256_of
 from speedproof.results.run_record import PROGRAMS
-from speedproof.run.proof.left_files import TREE, Snapshot
+from speedproof.run.proof.left_files import Snapshot
 from speedproof.run.proof.request import ProofRequest
+from speedproof.run.proof.variant_labels import name_variants
 from speedproof.util.secrets import scrub_command
 
 
@@ -17,17 +18,18 @@ def describe_evaluation(request: ProofRequest, command: str | None, snapshot: Sn
     """Return what judges each run, by the `command` that is resolved; its files are fixed by their checksums from here on."""
     if command is None:
         return None
-    tree = out / PROGRAMS / TREE
+    reference = name_variants(request)[0]  # whose own files judge both, so that a candidate cannot change its judge
+    tree, linked = out / PROGRAMS / snapshot.name_tree(reference), snapshot.list_linked(reference, out / PROGRAMS)
     files = {}
     for word in shlex.split(command):
         top, _, rest = word.partition(os.sep)
-        path = Path(snapshot.linked[top], rest) if top in snapshot.linked else tree / word
+        path = Path(linked[top], rest) if top in linked else tree / word
         if path.is_file():
             files[word] = sha256_of(path)
     return Evaluation(
         command=command,
-        tree=f"{{workload}}/{TREE}",
-        linked=snapshot.linked,
+        tree=f"{{workload}}/{snapshot.name_tree(reference)}",
+        linked=linked,
         files=files,
         artifacts=request.artifacts,
         quality=request.quality,

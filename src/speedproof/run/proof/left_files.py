@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,7 +25,7 @@ from speedproof.run.proof.tree_copy import copy_entry, digest_tree, is_large, re
 from speedproof.run.watched_program import list_overlaid, list_watched
 from speedproof.run.working_folder import UNWATCHED, list_outward_links
 from speedproof.stats.carried_over import list_kinds_of
-from speedproof.util.errors import ConfigError, SpeedproofError
+from speedproof.util.errors import SpeedproofError
 
 # So much of a file is compared to tell whether it only grew, of as many files as that time allows: 1,256 beside other work on
 # two cores.
@@ -263,17 +263,27 @@ class Snapshot:
     left_out: list[str] = field(default_factory=list)  # large, or ignored by git, and the proof lies in it
     special: dict[str, str] = field(default_factory=dict)  # what has no content to copy, by name, and what each is
     changed: list[str] = field(default_factory=list)  # against the copy that an earlier call took
+    own_trees: frozenset[str] = frozenset()  # the variants that each have a folder of their own in the copy
     source: Path | None = field(default=None, compare=False)  # the folder that was copied
 
+    def name_tree(self, variant: str) -> str:
+        """Return where a variant's files are in the folder of programs."""
+        return f"{TREE}/{variant}" if variant in self.own_trees else TREE
 
-def take_snapshot(source: Path, out: Path, committed: bool = False, commands: Sequence[str] = ()) -> Snapshot:
+    def list_linked(self, variant: str, programs: Path) -> dict[str, str]:
+        """Return what is linked into a variant's runs: of what it has of its own, nothing."""
+        tree = programs / self.name_tree(variant)
+        return {name: path for name, path in self.linked.items() if not os.path.lexists(tree / name)}
+
+
+def take_snapshot(
+    source: Path, out: Path, fill: Callable[[Path], None] | None = None, commands: Sequence[str] = ()
+) -> Snapshot:
     """Copy the working folder `source` into the proof's folder `out`; link what is large, or ignored by git.
 
-    If `committed`, the last commit is copied. Edits that are made while it runs change nothing;
+    If something is to `fill` the copy, as with a commit, nothing is copied. Edits that are made while it runs change nothing;
     those since an earlier call are named. The file that receives our own output, which differs each time, and files that
     request a proof of these `commands` are left out.
-
-    Raises :class:`ConfigError` if there is no commit.
     """
     kept, tree, old = (out / PROGRAMS / name for name in (TREE, _NEW_TREE, _OLD_TREE))
     known, before = kept.is_dir(), digest_tree(kept)
@@ -287,15 +297,15 @@ def take_snapshot(source: Path, out: Path, committed: bool = False, commands: Se
     ignored = _ignored_by_git(source, names)
     linked, left_out, special = {}, [], dict[str, str]()
     for entry in (source / name for name in names):
-        if entry.name in ignored or (not committed and ((entry.is_symlink() and entry.is_dir()) or is_large(entry))):
+        if entry.name in ignored or (fill is None and ((entry.is_symlink() and entry.is_dir()) or is_large(entry))):
             if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(entry)):  # it would hold what is measured of it
                 left_out.append(entry.name)
             else:
                 linked[entry.name] = str(entry.absolute())
-        elif not committed:
+        elif fill is None:
             special |= copy_entry(entry, tree / entry.name, leave_out, source)
-    if committed:
-        _take_commit(source, tree)
+    if fill is not None:
+        fill(tree)
     after = digest_tree(tree)
     if known:
         kept.rename(old)
@@ -304,7 +314,7 @@ def take_snapshot(source: Path, out: Path, committed: bool = False, commands: Se
     write_text(out / PROGRAMS / DIGESTS, "\n".join(["# What decides what is measured.", *lines, ""]))
     shutil.rmtree(old, ignore_errors=True)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return Snapshot(linked, left_out, special, changed if known else [], source)
+    return Snapshot(linked, left_out, special, changed if known else [], source=source)
 
 
 def _list_outputs(out: Path) -> set[tuple[int, int]]:
@@ -360,18 +370,6 @@ def _is_none_of_its(path: Path, outputs: set[tuple[int, int]]) -> bool:
     if path.is_symlink():
         return False
     return _identify(path) in outputs or (path / PROGRAMS / DIGESTS).is_file()
-
-
-def _take_commit(source: Path, tree: Path) -> None:
-    """Put the files of a folder's last commit into `tree`."""
-    try:
-        done = subprocess.run(["git", "archive", "--format=tar", "HEAD", "."], cwd=source, capture_output=True, check=True)
-        # As a checkout has them, links and rights included.
-        subprocess.run(["tar", "--extract", "--directory", tree], input=done.stdout, capture_output=True, check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        said = getattr(error, "stderr", b"").decode(errors="replace").strip() or str(error)
-        why = said.splitlines()[0]
-        raise ConfigError(f"workdir: cannot read a commit of {source} ({why}); commit, or leave it out") from None
 
 
 def _ignored_by_git(folder: Path, names: list[str]) -> set[str]:

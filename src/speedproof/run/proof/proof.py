@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from speedproof.results.observations import Arrivals
 from speedproof.results.run_record import PROGRAMS
 from speedproof.run.archive.rebuild import rebuild_report
 from speedproof.run.caches import list_replaced
+from speedproof.run.commits import CommitTrees, export_commit, resolve_commit
 from speedproof.run.locks import holding_folder
 from speedproof.run.printed_times import UNIT_TITLES
 from speedproof.run.program_variables import (
@@ -91,15 +93,16 @@ _CACHES = {
 }
 _START = {
     "copy": "each in a fresh copy of the working folder",
-    "commit": "each in a fresh copy of its last commit",
+    "commit": "each in a fresh copy of its commit",
     "here": "all in the working folder itself; {run} in a command is a fresh folder",
 }
 
 
-def prove_request(request: ProofRequest, out: Path, source: Path, status: Status) -> Verdict:
+def prove_request(request: ProofRequest, out: Path, source: Path, status: Status, trees: CommitTrees | None = None) -> Verdict:
     """Prove a request in the folder `out`, of commands that run in copies of the folder `source`.
 
-    The plan and the progress go to `status`. Completed runs of an interrupted call are kept if commands and files are the same.
+    If `trees` are given, each command runs in copies of its own commit. The plan and the progress go to `status`. Completed
+    runs of an interrupted call are kept if commands and files are the same.
 
     Raises:
         SpeedproofError: in the class of what failed; no measurement is lost.
@@ -117,7 +120,7 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
     load, counters = read_load(), read_counters()
     with holding_folder(out, wait_aloud(status) if request.wait else None), _naming_kept_verdict(out, status.say), held:
         _announce_replacement(request, out, status.say)
-        snapshot = _take_snapshot(request, source, out, variables, status.say)
+        snapshot = _take_snapshot(request, source, out, variables, trees, status)
         _name_unseen(request, status.say)
         evaluation = describe_evaluation(request, judging, snapshot, out)
         digests |= {"quality command": digest_of(evaluation.model_dump(mode="json"))} if evaluation else {}
@@ -148,7 +151,8 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
         check_rounds(evidence.comparison, metric, progress.said)
         for use in evidence.comparison.utilization:
             status.say(describe_utilization(use))
-        attempt = note_attempt(out, out / RESULTS, [scrub_command(command) for command in request.commands])
+        counted = [*map(scrub_command, request.commands), *(commit.sha for commit in (trees.commits if trees else {}).values())]
+        attempt = note_attempt(out, out / RESULTS, counted)
         if attempt != _read_attempt(out / RESULTS):
             _leave_asked(describe_asked(request, metric, attempt, counted), out / RESULTS)
             rebuild_report(evidence.asked_again(), out / RESULTS)
@@ -180,13 +184,24 @@ def _resolve(request: ProofRequest, source: Path) -> tuple[dict[str, str], str |
     return {name: command for name, (command, _) in zip(name_variants(request), resolved, strict=True)}, judging
 
 
-def _take_snapshot(request: ProofRequest, source: Path, out: Path, variables: Mapping[str, str], say: Say) -> Snapshot:
-    """Copy the working folder; print what matters about the copy, and which `variables` changed."""
-    snapshot = take_snapshot(source, out, request.workdir == "commit", request.commands)
+def _take_snapshot(
+    request: ProofRequest, source: Path, out: Path, variables: Mapping[str, str], trees: CommitTrees | None, status: Status
+) -> Snapshot:
+    """Copy the working folder, or what is measured in its place; print what matters about it, and which `variables` changed."""
+    say = status.say
+    if trees is not None:
+        status.go_on_with(f"checking out {' and '.join(commit.title for commit in trees.commits.values())}")
+        snapshot = replace(take_snapshot(source, out, trees.fill), own_trees=frozenset(trees.commits))
+    else:
+        fill = partial(export_commit, resolve_commit(source, "HEAD")) if request.workdir == "commit" else None
+        snapshot = take_snapshot(source, out, fill, request.commands)
     changed = [*(f"variable {name}" for name in note_changed(out, variables)), *snapshot.changed]
     if changed:
         say(f"changed since the last call, so everything is measured again: {_shorten(changed)}")
-    if commit := describe_commit(source):
+    if trees is not None:
+        called = zip(call_variants(request).values(), trees.commits.values(), strict=True)
+        say("; ".join(f"{name}: {commit.title}" for name, commit in called))
+    elif commit := describe_commit(source):
         say(f"{commit}{'; only the commit is measured' if request.workdir == 'commit' else ''}")
     if snapshot.linked and request.workdir != "here":
         say(f"linked, not copied, into each run's folder: {_shorten(sorted(snapshot.linked))}")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
@@ -105,6 +105,7 @@ class ProofRequest(Model):
     The options of both commands, and those of `speedproof.prove`, are made of these fields.
     """
 
+    derived: ClassVar[frozenset[str]] = frozenset({"commands"})  # keys that other keys decide
     # `pass` is a keyword in Python. --help validates nothing, so the validator is built on first use.
     model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
@@ -266,6 +267,15 @@ class ProofRequest(Model):
         _ = self.named_reading(info.context) or self.reading("marks", info.context)
         return self
 
+    @classmethod
+    def list_options(cls) -> list[str]:
+        """Return the keys that are options of the command line."""
+        return [key for key in cls.model_fields if key not in cls.derived]
+
+    def place_words(self, options: list[str]) -> list[str]:
+        """Return the words of the command line that asks this, with these options."""
+        return ["prove", *self.commands, *options]
+
     @property
     def loss_name(self) -> str | None:
         """Return the word by which the quality reads like a loss, if it does."""
@@ -293,6 +303,10 @@ class ProofRequest(Model):
         """Return the minutes that rounds may take; None where their number is fixed."""
         return None if self.fixed_rounds is not None else self.budget_min or BUDGET_MIN
 
+    def describe_comparison(self) -> dict[str, Any]:
+        """Return settings of the measurement by which commands are compared, other than the defaults."""
+        return {}
+
     def named_reading(self, context: dict[str, Any] | None = None) -> Reading | None:
         """Return the source that was named; None where the warm-up finds one."""
         named = (source for source, keys in ASKED_BY.items() if any(getattr(self, key) for key in keys))
@@ -307,12 +321,20 @@ class ProofRequest(Model):
         return Reading.model_validate(values, context=context)
 
 
+_Request = TypeVar("_Request", bound=ProofRequest)
+
+
 def check_request(values: dict[str, Any], origin: str, name: NameKey = str) -> ProofRequest:
     """Return a checked request; raise :class:`ConfigError` with all that is wrong, in one line that calls keys by `name`."""
+    return check_model(ProofRequest, values, origin, name)
+
+
+def check_model(model: type[_Request], values: dict[str, Any], origin: str, name: NameKey = str) -> _Request:
+    """Return the same of any kind of request."""
     try:
-        return ProofRequest.model_validate(values, context={"name": name})
+        return model.model_validate(values, context={"name": name})
     except ValidationError as error:
-        raise ConfigError(f"{origin}: {_list_problems(error, name)}") from None
+        raise ConfigError(f"{origin}: {_list_problems(error, name, model)}") from None
 
 
 def check_options(values: dict[str, Any]) -> ProofRequest:
@@ -320,14 +342,14 @@ def check_options(values: dict[str, Any]) -> ProofRequest:
     return check_request(values, "prove", name_option)
 
 
-def _list_problems(error: ValidationError, name: NameKey) -> str:
+def _list_problems(error: ValidationError, name: NameKey, model: type[ProofRequest]) -> str:
     """Return all that is wrong, each with its key as `name` calls it."""
     found = []
     for one in error.errors():
         first, *inner = [part for part in one["loc"] if isinstance(part, str)] or [""]
         called = name(first)
         where = (" " if called.startswith("--") else ".").join([called, *inner])
-        said = explain_problem(one, ProofRequest, "the output of `speedproof init`")
+        said = explain_problem(one, model, "the output of `speedproof init`")
         found.append(f"{where}{': ' if where else ''}{said}")
     return "; ".join(dict.fromkeys(found))
 
@@ -376,9 +398,9 @@ def write_request(request: ProofRequest) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read_option(key: str) -> dict[str, str]:
+def read_option(key: str, model: type[ProofRequest] = ProofRequest) -> dict[str, str]:
     """Return how a key of a request is shown on the command line: its `panel`, `flag` and `metavar`."""
-    shown = ProofRequest.model_fields[key].json_schema_extra
+    shown = model.model_fields[key].json_schema_extra
     return {name: str(value) for name, value in shown.items()} if isinstance(shown, dict) else {}
 
 
@@ -397,11 +419,9 @@ class _Names(dict[str, str]):
         return f"{{{text}}}"
 
 
-def describe_key(key: str, name: NameKey) -> str:
+def describe_key(key: str, name: NameKey, model: type[ProofRequest] = ProofRequest) -> str:
     """Return what a key of a request means, in words that call other keys by `name`."""
-    return (ProofRequest.model_fields[key].description or "").format_map(
-        _Names({one: name(one) for one in ProofRequest.model_fields})
-    )
+    return (model.model_fields[key].description or "").format_map(_Names({one: name(one) for one in model.model_fields}))
 
 
 def describe_asked(request: ProofRequest, metric: str, attempt: int, counted: Counted = "epoch") -> Asked:
@@ -417,11 +437,11 @@ def write_call(request: ProofRequest) -> str:
     if request.quality_command:
         secret["quality_command"] = scrub_command(request.quality_command)
     request = request.model_copy(update=secret)
-    words = ["speedproof", "prove", *request.commands]
-    for name, value in request.model_dump(mode="json", exclude_defaults=True, exclude={"commands", "job"}).items():
+    words: list[str] = []
+    for name, value in request.model_dump(mode="json", exclude_defaults=True, exclude={*request.derived, "job"}).items():
         option = name_option(name)
         for one in value if isinstance(value, list) else [value]:
             words += [option] if one is True else [option, str(one)]
     job = request.job.model_dump(exclude={"gpus"}, exclude_none=True) if request.job else {}
     words += [word for key, value in job.items() for word in ("--job", f"{key}={value}")]
-    return " ".join(map(quote, words))
+    return " ".join(map(quote, ["speedproof", *request.place_words(words)]))

@@ -23,7 +23,7 @@ from speedproof.results.observations import WarmUpObserved
 from speedproof.results.run_record import PROGRAMS
 from speedproof.run.program_variables import deciding_variables
 from speedproof.run.proof.find import RESULTS
-from speedproof.run.proof.left_files import DIGESTS, TREE, Snapshot
+from speedproof.run.proof.left_files import DIGESTS, Snapshot
 from speedproof.run.proof.recognition import needs_recognizing
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.variant_labels import name_variants, title_variants
@@ -134,7 +134,8 @@ class ProofBasis:
             own = self._describe_variant(name, command)
             warm_up = {"warm_up": warm_ups[name].model_dump(mode="json")} if name in warm_ups else {}
             variants[name] = {
-                **shared, "title": titles[name], **own, "epochs": max(1, epochs.get(name, 1)), **warm_up
+                **shared, **self._describe_place(name), "title": titles[name], **own,
+                "epochs": max(1, epochs.get(name, 1)), **warm_up
             }  # fmt: skip
         declared = {
             "title": "Proof",
@@ -168,16 +169,17 @@ class ProofBasis:
             },
         }
 
+    def _describe_place(self, name: str) -> dict[str, Any]:
+        """Return where a variant runs."""
+        if self.source is not None:
+            return {"tree": None, "linked": {}, "place": str(self.source.absolute())}
+        linked = self.snapshot.list_linked(name, self.out / PROGRAMS)
+        return {"tree": f"{{workload}}/{self.snapshot.name_tree(name)}", "linked": linked}
+
     def _describe_shared(self, reading: Reading) -> dict[str, Any]:
         """Return what all variants have in common."""
         request, snapshot = self.request, self.snapshot
-        place: dict[str, Any] = (
-            {"tree": f"{{workload}}/{TREE}", "linked": snapshot.linked}
-            if self.source is None
-            else {"tree": None, "linked": {}, "place": str(self.source.absolute())}
-        )
         return {
-            **place,
             "fixed": [str(((snapshot.source or Path()) / name).absolute()) for name in request.sources],
             "caches": request.caches,
             "isolated": request.isolate,
@@ -222,6 +224,7 @@ def _configure(request: ProofRequest, metric: str | None, order_seed: int | None
         "trust_reported": request.trust_reported,
         "device": request.device,
         "timeout_s": request.timeout_s,
+        **request.describe_comparison(),
     }
     job = request.job or Resources().experiment
     resources = {"experiment": job.model_copy(update={"gpus": 0 if request.device == "cpu" else request.gpus}).model_dump()}

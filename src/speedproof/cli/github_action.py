@@ -1,0 +1,164 @@
+"""What `action.yml` runs: the gate, with what GitHub shows of it; then, as a second process, the comment.
+
+Only the second one has the token, and no code of a pull request runs beside it.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from speedproof.report.gate_summary import OPENINGS, describe_gate, write_error_summary, write_gate_summary
+from speedproof.results.gate_result import GateResult
+from speedproof.util.text import printable
+
+_OPTIONS = ("base", "head", "regression", "improvement", "budget", "build")
+# Files by which a step changes later ones and what GitHub shows: hidden from measured programs.
+_RUNNER_FILES = {"GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"}
+_INCONCLUSIVE = 2
+_PER_PAGE, _MOST_PAGES = 100, 50  # of comments
+_LONGEST = 60_000  # characters of a comment, of GitHub's 65,536
+_TIMEOUT_S = 30
+
+
+def run_step(environ: Mapping[str, str]) -> int:
+    """Run the gate, write summary, outputs and annotation, and return the step's exit status."""
+    folder = _find_folder(environ)
+    seen = {name: value for name, value in environ.items() if name not in _RUNNER_FILES}
+    done = subprocess.run(_make_words(environ, folder), env=seen, stdout=subprocess.PIPE, text=True)
+    try:
+        found = json.loads(done.stdout)
+    except ValueError:
+        found = {"outcome": "error", "message": f"speedproof gate ended with exit status {done.returncode}, without an outcome"}
+    summary, level, sentence = _describe(found, environ)
+    folder.mkdir(parents=True, exist_ok=True)
+    _summary_file(folder).write_text(summary, encoding="utf-8")
+    _append(environ, "GITHUB_STEP_SUMMARY", summary)
+    values = {name: found.get(name) for name in ("outcome", "ratio", "low", "high", "report")}
+    _append(environ, "GITHUB_OUTPUT", "".join(f"{name}={_on_one_line(value)}\n" for name, value in values.items()))
+    print(f"::{level} title=speedproof::{_escape(sentence)}")
+    if done.returncode == _INCONCLUSIVE and environ.get("INPUT_INCONCLUSIVE") != "fail":
+        return 0
+    return done.returncode
+
+
+def _make_words(environ: Mapping[str, str], folder: Path) -> list[str]:
+    """Return the command line of the gate. `-P`: no module of the checkout stands for one of ours."""
+    given = {name: environ.get(f"INPUT_{name.upper()}") for name in _OPTIONS}
+    words = [sys.executable, "-P", "-m", "speedproof", "gate", *(f"--{name}={value}" for name, value in given.items() if value)]
+    out = environ.get("INPUT_OUT") or str(folder / "results")
+    return [*words, *shlex.split(environ.get("INPUT_OPTIONS", "")), "--out", out, "--json", "--", environ["INPUT_COMMAND"]]
+
+
+def _find_folder(environ: Mapping[str, str]) -> Path:
+    return Path(environ["RUNNER_TEMP"]) / f"speedproof-{_name_gate(environ)}"
+
+
+def _summary_file(folder: Path) -> Path:
+    return folder / "summary.md"
+
+
+def _name_gate(environ: Mapping[str, str]) -> str:
+    """Return what tells this gate from others of a pull request."""
+    return re.sub(r"[^\w.-]+", "-", environ.get("INPUT_NAME") or environ.get("GITHUB_JOB") or "gate")
+
+
+def _describe(found: dict[str, Any], environ: Mapping[str, str]) -> tuple[str, str, str]:
+    """Return the summary, the level of the annotation, and its text."""
+    if found["outcome"] not in OPENINGS:
+        return write_error_summary(found["message"]), "error", f"Nothing was decided: {found['message']}"
+    result = GateResult.model_validate(found)
+    level = {0: "notice", _INCONCLUSIVE: "warning"}.get(result.exit_status, "error")
+    return write_gate_summary(result, _link_run(environ)), level, describe_gate(result)
+
+
+def _link_run(environ: Mapping[str, str]) -> str | None:
+    parts = [environ.get(f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")]
+    return "{}/{}/actions/runs/{}".format(*parts) if all(parts) else None
+
+
+def _append(environ: Mapping[str, str], name: str, text: str) -> None:
+    """Append to the file that GitHub reads; elsewhere there is none."""
+    if path := environ.get(name):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(text)
+
+
+def _on_one_line(value: object) -> str:
+    return "" if value is None else " ".join(str(value).split())
+
+
+def _escape(text: str) -> str:
+    """Return text as a workflow command takes it."""
+    return printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def write_comment(environ: Mapping[str, str]) -> int:
+    """Make or update the one comment of this gate on its pull request. A refusal is a warning: the outcome stands."""
+    summary = _summary_file(_find_folder(environ))
+    number = _find_pull_request(environ)
+    if number is None or not summary.is_file():
+        return 0
+    marker = f"<!-- speedproof gate {_name_gate(environ)} -->"
+    body = f"{marker}\n{summary.read_text(encoding='utf-8')}"[:_LONGEST]
+    issues = f"{environ['GITHUB_API_URL']}/repos/{environ['GITHUB_REPOSITORY']}/issues"
+    try:
+        known = _find_comment(environ, f"{issues}/{number}/comments", marker)
+        if known is None:
+            _call(environ, "POST", f"{issues}/{number}/comments", body)
+        else:
+            _call(environ, "PATCH", f"{issues}/comments/{known}", body)
+    except (OSError, ValueError) as error:
+        why = f"{error}; the job needs `permissions: pull-requests: write`, which pull requests of forks do not have"
+        print(f"::warning title=speedproof::{_escape(f'no comment: {why}')}")
+    return 0
+
+
+def _find_pull_request(environ: Mapping[str, str]) -> int | None:
+    try:
+        event = json.loads(Path(environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
+        return int(event["pull_request"]["number"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _find_comment(environ: Mapping[str, str], address: str, marker: str) -> int | None:
+    """Return the id of the comment that begins with the marker."""
+    for page in range(1, _MOST_PAGES + 1):
+        comments = _call(environ, "GET", f"{address}?per_page={_PER_PAGE}&page={page}")
+        for one in comments:
+            if str(one.get("body", "")).startswith(marker):
+                return int(one["id"])
+        if len(comments) < _PER_PAGE:
+            break
+    return None
+
+
+def _call(environ: Mapping[str, str], method: str, address: str, body: str | None = None) -> Any:
+    """Call GitHub's REST interface. Raises OSError if it refuses, ValueError if its answer is not JSON."""
+    if not address.startswith(("https://", "http://")):
+        raise ValueError(f"{address}: not a web address; see GITHUB_API_URL")
+    headers = {
+        "Accept": "application/vnd.github+json",
+        "Authorization": f"Bearer {environ.get('INPUT_TOKEN', '')}",
+        "Content-Type": "application/json",
+    }
+    data = None if body is None else json.dumps({"body": body}).encode()
+    request = urllib.request.Request(address, data, headers, method=method)
+    with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
+        return json.loads(answer.read())
+
+
+def main(words: list[str]) -> int:
+    """Run one of the two steps."""
+    return write_comment(os.environ) if words == ["comment"] else run_step(os.environ)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

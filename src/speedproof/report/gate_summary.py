@@ -1,0 +1,107 @@
+"""A gate in words: for the terminal, for a CI's summary, and for its annotations."""
+
+from speedproof.report.markdown import escape_link, escape_markdown
+from speedproof.results.gate_result import Calibration, GatedCommit, GateOutcome, GateReason, GateResult
+from speedproof.stats.metrics import METRICS
+from speedproof.util.numbers import format_count, format_ratio, format_value
+from speedproof.util.text import capitalize
+
+OPENINGS: dict[GateOutcome, str] = {
+    "passed": "Passed",
+    "regression": "Regression",
+    "no improvement": "No improvement",
+    "worse quality": "Worse quality",
+    "inconclusive": "Inconclusive",
+}
+_OPEN_REASONS: dict[GateReason, str] = {
+    "check": "a check contradicts the ratio",
+    "quality": "its quality is not established",
+    "interval": "the interval holds the limit of {limit}",
+}
+
+
+def describe_gate(found: GateResult) -> str:
+    """Return the outcome in one sentence, with the numbers that it rests on."""
+    opening = OPENINGS[found.outcome]
+    if found.reason == "nothing changed":
+        return f"{opening}: base and head have the same files, so nothing was measured."
+    if found.ratio is None:
+        return f"{opening}: base and head have no ratio."
+    value, interval = format_ratio(found.ratio, found.low, found.high, found.limit)
+    spread = f" (95 % interval {interval}, {format_count(found.pairs, 'pair')})"
+    return f"{opening}: the head is {value} as fast as the base{spread}; {_describe_outcome(found)}."
+
+
+def _describe_outcome(found: GateResult) -> str:
+    allowed = f"{100 * found.regression:g} %"
+    match found.outcome:
+        case "passed" if found.improvement is not None:
+            return f"a speedup of at least {100 * found.improvement:g} % is shown"
+        case "passed":
+            return f"a slowdown of more than {allowed} is excluded"
+        case "regression":
+            return f"it is slower by more than {allowed}"
+        case "no improvement":
+            return f"a speedup of {100 * (found.improvement or 0):g} % is excluded"
+        case "worse quality":
+            return "its quality is worse"
+        case _:
+            return _OPEN_REASONS.get(found.reason, "").format(limit=_format_limit(found))
+
+
+def _format_limit(found: GateResult) -> str:
+    return format_value(found.limit, "×")
+
+
+def list_gate_lines(found: GateResult) -> list[str]:
+    """Return what follows the first sentence, a paragraph each."""
+    paragraphs = [*found.checks, *found.notes, found.more, f"Why: {found.why}" if found.why else None]
+    return [f"{capitalize(text).rstrip('.')}." for text in paragraphs if text]
+
+
+def write_gate_summary(found: GateResult, link: str | None = None) -> str:
+    """Return the outcome as Markdown: one table, the outcome, why, and where the report is."""
+    value, interval = format_ratio(found.ratio, found.low, found.high, found.limit)
+    metric = METRICS[found.metric].title if found.metric in METRICS else "time"
+    header = ["outcome", f"base ({metric})", f"head ({metric})", "head / base speed", "95 % interval", "must reach", "pairs"]
+    row = [
+        OPENINGS[found.outcome],
+        *(f"{_name_commit(one)}: {format_value(one.value, found.unit)}" for one in (found.base, found.head)),
+        *(value, interval, _format_limit(found), str(found.pairs)),
+    ]
+    lines = [
+        f"### Speed: {OPENINGS[found.outcome].lower()}",
+        "",
+        escape_markdown(describe_gate(found)),
+        "",
+        *_draw_table(header, row),
+        "",
+        f"Command: `{found.command.replace('`', ' ')}`",
+        *(f"\n{escape_markdown(text)}" for text in list_gate_lines(found)),
+        *([f"\nNext: `{found.next_command.replace('`', ' ')}`"] if found.next_command else []),
+        *([f"\n[Report and all numbers]({escape_link(link)})"] if link else []),
+    ]
+    return "\n".join(map(str, lines)) + "\n"
+
+
+def write_error_summary(message: str) -> str:
+    """Return an error as Markdown."""
+    return f"### Speed: error\n\nNothing was decided: {escape_markdown(message)}\n"
+
+
+def _name_commit(one: GatedCommit) -> str:
+    return one.sha[:12] if one.sha.startswith(one.name) else f"{one.name} {one.sha[:12]}"
+
+
+def _draw_table(*rows: list[str]) -> list[str]:
+    drawn = [f"| {' | '.join(str(escape_markdown(cell)) for cell in row)} |" for row in rows]
+    return [drawn[0], f"|{' --- |' * len(rows[0])}", *drawn[1:]]
+
+
+def describe_calibration(found: Calibration) -> str:
+    """Return what a runner can detect, in one sentence."""
+    noise = f"{100 * found.deviation:.2g} % (standard deviation of {format_count(found.pairs, 'pair')})"
+    return (
+        f"Smallest --regression for this command here: {100 * found.detectable:.2g}%. If nothing changed, a gate excludes it "
+        f"nine times in ten within {found.budget_min:g} min. Two runs of one commit differed by {noise}."
+    )

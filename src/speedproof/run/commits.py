@@ -1,0 +1,128 @@
+"""Commits of a git repository, each as a folder of its own: to measure one beside another."""
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from speedproof.util.errors import ConfigError, SpeedproofError
+
+_SUBMODULE = "160000"  # its mode in a tree
+
+
+class BuildError(SpeedproofError):
+    """A commit that does not build."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit, as seen from a folder of its repository: the folder's files are what counts."""
+
+    name: str  # as it was asked for, for example main
+    sha: str
+    tree: str  # git's checksum of the folder's files
+    folder: Path
+    submodules: tuple[str, ...] = ()  # that it needs; an export leaves them empty
+
+    @property
+    def title(self) -> str:
+        short = self.sha[:12]
+        return short if self.sha.startswith(self.name) else f"{self.name} ({short})"
+
+
+def resolve_commit(folder: Path, name: str) -> Commit:
+    """Return the commit that a branch, a tag or a checksum names in the repository around a folder.
+
+    Raises :class:`ConfigError` if there is none, or if it lacks the folder.
+    """
+    _ask(folder, "rev-parse", "--git-dir", why=f"{folder}: not in a git repository")
+    sha = _ask(
+        folder,
+        *("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}"),
+        why=f"{name}: no such commit in {folder}; correct it, or fetch it (a CI checkout may hold one commit only)",
+    )
+    # `--verify` would keep a relative path from being resolved
+    tree = _ask(
+        folder, "rev-parse", f"{sha}:./", why=f"{name}: has no folder {folder.name}; start in one that both commits have"
+    )
+    listed = _ask(folder, "ls-tree", "-r", "--full-tree", tree, why=f"{name}: cannot be read")
+    modules = [line.partition("\t")[2] for line in listed.splitlines() if line.startswith(_SUBMODULE)]
+    return Commit(name, sha, tree, folder, tuple(modules))
+
+
+def list_commit_files(commit: Commit) -> dict[str, str]:
+    """Return git's checksum of each file of a commit, by its name in the folder."""
+    listed = _ask(commit.folder, "ls-tree", "-r", "-z", "--full-tree", commit.tree, why=f"{commit.title}: cannot be read")
+    rows = (row.partition("\t") for row in listed.split("\0") if row)
+    return {name: words.split()[2] for words, _, name in rows}
+
+
+def read_title(commit: Commit) -> str:
+    """Return the first line of a commit's message."""
+    return _ask(commit.folder, "log", "-1", "--format=%s", commit.sha, why=f"{commit.title}: cannot be read")
+
+
+def export_commit(commit: Commit, target: Path) -> None:
+    """Write a commit's files into an empty folder, as a checkout has them; the repository stays as it is."""
+    git_dir = _ask(commit.folder, "rev-parse", "--absolute-git-dir", why=f"{commit.folder}: not in a git repository")
+    with tempfile.TemporaryDirectory(prefix="speedproof-index-") as place:
+        index = {"GIT_INDEX_FILE": str(Path(place, "index"))}
+        words = (f"--git-dir={git_dir}", f"--work-tree={target.absolute()}")
+        why = f"{commit.title}: cannot be checked out into {target}"
+        _ask(target, *words, "read-tree", commit.tree, why=why, variables=index)
+        _ask(target, *words, "checkout-index", "--all", why=why, variables=index)
+
+
+@dataclass(frozen=True)
+class CommitTrees:
+    """The commits that are measured in one experiment, by variant, and how each is built in its folder."""
+
+    commits: Mapping[str, Commit]
+    build: str | None = None
+
+    def fill(self, tree: Path) -> None:
+        """Write each variant's files into a folder of its name, and build them there."""
+        for variant, commit in self.commits.items():
+            own = tree / variant
+            own.mkdir()
+            export_commit(commit, own)
+            if self.build:
+                build_folder(own, self.build, commit.title)
+
+
+def build_folder(folder: Path, command: str, title: str) -> None:
+    """Run a build command in a folder. Raises :class:`BuildError`, which calls it by `title`, if it fails."""
+    try:
+        done = subprocess.run(
+            shlex.split(command), cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+        )
+    except OSError as error:
+        raise BuildError(f"{title}: cannot run --build {command!r:.80} ({error.strerror}); correct it") from None
+    if done.returncode:
+        said = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        last = f": {said[-1]}" if said else ""
+        raise BuildError(f"{title}: --build {command!r:.80} ended with exit status {done.returncode}{last}")
+
+
+def _ask(folder: Path, *words: str, why: str, variables: Mapping[str, str] | None = None) -> str:
+    """Return what git prints. Raises :class:`ConfigError` with `why` and git's own reason."""
+    try:
+        done = subprocess.run(
+            ["git", *words],
+            cwd=folder,
+            env={**os.environ, **(variables or {})},
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+        )
+    except OSError as error:
+        raise ConfigError(f"{why} (git: {error.strerror})") from None
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["it failed"]
+        raise ConfigError(f"{why} ({said[0]})")
+    return done.stdout.strip()

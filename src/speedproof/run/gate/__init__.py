@@ -1,0 +1,1 @@
+"""`speedproof gate`: two commits, one command, one exit status."""

@@ -1,0 +1,104 @@
+"""A gate from its two commits to its outcome; the measurement is a proof that claims how fast the head is at least."""
+
+import time
+from pathlib import Path
+
+from speedproof.report.scope import describe_attempt
+from speedproof.results.files import write_json
+from speedproof.results.gate_result import GATE_FILE, GATE_STATUS, GatedCommit, GateReason, GateResult
+from speedproof.run.commits import Commit, CommitTrees, resolve_commit
+from speedproof.run.gate.calibration import check_calibration
+from speedproof.run.gate.gate_request import GateRequest
+from speedproof.run.gate.shared_code import describe_shared_code
+from speedproof.run.proof.live_status import Status
+from speedproof.run.proof.proof import prove_request
+from speedproof.run.proof.verdict import Judged, Verdict
+from speedproof.stats.gating import decide_gate
+from speedproof.util.errors import ConfigError
+from speedproof.util.secrets import scrub_command
+
+PROOF = "proof"  # in the gate's folder, the folder of its proof
+
+
+def gate_commits(request: GateRequest, out: Path, source: Path, status: Status) -> GateResult:
+    """Measure base and head of the repository around `source`, and return whether the head passes.
+
+    Nothing is measured if both have the same files. Raises :class:`SpeedproofError` in the class of what failed.
+    """
+    base, head = (find_commit(source, name, out) for name in (request.base, request.head))
+    found = _begin_result(request, base, head)
+    if base.tree == head.tree:
+        outcome = "passed" if request.improvement is None else "no improvement"
+        found = found.model_copy(update={"outcome": outcome, "reason": "nothing changed"})
+    else:
+        found.notes += [*describe_shared_code(request, source), *name_submodules(base, head)]
+        for note in [*check_calibration(request, out), *found.notes]:
+            status.say(note)
+        began_s = time.monotonic()
+        trees = CommitTrees(dict(zip("ab", (base, head), strict=True)), request.build)
+        verdict = prove_request(request, out / PROOF, source, status, trees)
+        found = _add_verdict(found, verdict, request)
+        found.minutes = round((time.monotonic() - began_s) / 60, 2)
+    found.exit_status = GATE_STATUS[found.outcome]
+    write_json(out / GATE_FILE, found)
+    return found
+
+
+def find_commit(source: Path, name: str, out: Path) -> Commit:
+    """Return a commit to measure. Raises :class:`ConfigError` if there is none, or if results would lie among its files."""
+    if out.resolve() == source.resolve():
+        raise ConfigError(f"--out: {out} is the working folder itself; name a folder for the results")
+    return resolve_commit(source, name)
+
+
+def name_submodules(*commits: Commit) -> list[str]:
+    """Return a line if the commits need what an export leaves empty."""
+    names = dict.fromkeys(name for commit in commits for name in commit.submodules)
+    return [f"left empty, because they are submodules: {', '.join(names)}"] if names else []
+
+
+def _begin_result(request: GateRequest, base: Commit, head: Commit) -> GateResult:
+    limits = request.limits
+    return GateResult(
+        outcome="inconclusive",
+        exit_status=GATE_STATUS["inconclusive"],
+        reason="interval",
+        command=scrub_command(request.command),
+        base=GatedCommit(name=request.base, sha=base.sha),
+        head=GatedCommit(name=request.head, sha=head.sha),
+        regression=limits.regression,
+        improvement=limits.improvement,
+        limit=limits.claimed,
+    )
+
+
+def _add_verdict(found: GateResult, verdict: Verdict, request: GateRequest) -> GateResult:
+    (judged,) = verdict.candidates
+    outcome = decide_gate(judged.outcome, judged.high, request.limits)
+    values = [one.value for one in verdict.variants]
+    return found.model_copy(
+        update={
+            "outcome": outcome,
+            "reason": _find_reason(judged),
+            "base": found.base.model_copy(update={"value": values[0]}),
+            "head": found.head.model_copy(update={"value": values[1]}),
+            **judged.model_dump(include={"ratio", "low", "high", "pairs", "quality", "more"}),
+            "metric": verdict.metric,
+            "unit": verdict.unit,
+            "notes": [*found.notes, *describe_attempt(verdict.attempt)],
+            "checks": [one.sentence for one in judged.objections],
+            "stopped": verdict.stopped,
+            "next_command": verdict.next_command,
+            "why": verdict.why if request.profiled else None,
+            "report": verdict.report,
+        }
+    )
+
+
+def _find_reason(judged: Judged) -> GateReason:
+    """Return what the outcome rests on, or what leaves it open."""
+    if any(one.blocks for one in judged.objections):
+        return "check"
+    if judged.outcome in ("quality not established", "worse quality"):
+        return "quality"
+    return "interval" if judged.outcome == "inconclusive" else "decided"

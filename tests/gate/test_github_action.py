@@ -1,0 +1,184 @@
+"""The GitHub Action: what its two steps write, and the one comment, on a server that stands in for GitHub."""
+
+import json
+import re
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+import yaml
+
+from speedproof.cli import github_action
+from speedproof.cli.github_action import run_step, write_comment
+from speedproof.results.gate_result import GatedCommit, GateResult
+from tests.workflow.checkout import ROOT
+
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
+ERROR = {"schema_version": 1, "outcome": "error", "exit_status": 3, "message": "no\n100 %"}
+
+
+def state(outcome="passed", status=0, **more):
+    commits = {"base": GatedCommit(name="main", sha="a" * 40, value=2.0), "head": GatedCommit(name="HEAD", sha="b" * 40)}
+    found = GateResult(
+        outcome=outcome, exit_status=status, reason="decided", command="python train.py", **commits, regression=0.03,
+        improvement=None, limit=1 / 1.03, ratio=1.001, low=0.99, high=1.01, pairs=4, metric="process_s",
+        report="out/report.html",
+    )  # fmt: skip
+    return found.model_copy(update=more).model_dump(mode="json")
+
+
+@pytest.fixture
+def environ(tmp_path):
+    """What GitHub gives to a step of pull request 7."""
+    (tmp_path / "event.json").write_text(json.dumps({"pull_request": {"number": 7}}))
+    files = {name: str(tmp_path / name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
+    return {
+        **files, "RUNNER_TEMP": str(tmp_path), "GITHUB_EVENT_PATH": str(tmp_path / "event.json"), "GITHUB_JOB": "speed test",
+        "GITHUB_SERVER_URL": "https://example.org", "GITHUB_REPOSITORY": "me/mine", "GITHUB_RUN_ID": "12",
+        "INPUT_COMMAND": "python train.py", "INPUT_BASE": "HEAD^1", "INPUT_IMPROVEMENT": "", "INPUT_TOKEN": "t",
+    }  # fmt: skip
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    """A stand-in for `speedproof gate` that prints what a test states; and how it was called."""
+    called = []
+
+    def stand_in(found, status):
+        def run(words, **more):
+            called.append((words, more["env"]))
+            return subprocess.CompletedProcess(words, status, found if isinstance(found, str) else json.dumps(found))
+
+        monkeypatch.setattr(github_action.subprocess, "run", run)
+        return called
+
+    return stand_in
+
+
+@pytest.mark.parametrize(
+    ("found", "status", "inputs", "ended", "annotation"),
+    [
+        (state(), 0, {}, 0, "::notice title=speedproof::Passed: the head is 1.00× as fast"),
+        (state("regression", 1), 1, {}, 1, "::error title=speedproof::Regression: "),
+        (state("inconclusive", 2), 2, {}, 0, "::warning title=speedproof::Inconclusive: "),
+        (state("inconclusive", 2), 2, {"INPUT_INCONCLUSIVE": "fail"}, 2, "::warning title=speedproof::Inconclusive: "),
+        (ERROR, 3, {}, 3, "::error title=speedproof::Nothing was decided: no"),
+        ("", 130, {}, 130, "::error title=speedproof::Nothing was decided: speedproof gate ended with exit status 130"),
+    ],
+)
+def test_the_step_ends_as_the_gate_and_annotates_it(environ, gate, capsys, found, status, inputs, ended, annotation):
+    gate(found, status)
+    assert run_step({**environ, **inputs}) == ended
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(annotation)
+    assert not re.search("%(?!25|0A|0D)", line)
+
+
+def test_summary_and_outputs_are_written(environ, gate, tmp_path):
+    gate(state(), 0)
+    run_step(environ)
+    summary = (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
+    assert "| Passed | main aaaaaaaaaaaa: 2.00" in summary
+    assert "[Report and all numbers](https://example.org/me/mine/actions/runs/12)" in summary
+    outputs = (tmp_path / "GITHUB_OUTPUT").read_text().splitlines()
+    assert outputs == ["outcome=passed", "ratio=1.001", "low=0.99", "high=1.01", "report=out/report.html"]
+
+
+def test_inputs_are_words_of_the_gate_and_the_runners_files_stay_hidden(environ, gate, tmp_path):
+    called = gate(state(), 0)
+    run_step({**environ, "INPUT_OPTIONS": r"--epoch-s 'took (\S+) s'", "INPUT_BUILD": "make all"})
+    ((words, seen),) = called
+    folder = tmp_path / "speedproof-speed-test/results"
+    assert words[words.index("gate") + 1 :] == [
+        "--base=HEAD^1", "--build=make all", "--epoch-s", r"took (\S+) s", "--out", str(folder), "--json", "--",
+        "python train.py",
+    ]  # fmt: skip
+    assert not {"GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"} & seen.keys()
+
+
+@pytest.fixture
+def hub():
+    """A server that keeps comments as GitHub does, 100 to a page; it refuses those without its token."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self):
+            page = int(re.search(r"[?&]page=(\d+)", self.path)[1])
+            self._answer(server.comments[(page - 1) * 100 : page * 100])
+
+        def do_POST(self):
+            server.comments.append({"id": 1000 + len(server.comments), "body": self._read()})
+            self._answer({})
+
+        def do_PATCH(self):
+            (one,) = (one for one in server.comments if self.path.endswith(f"/repos/me/mine/issues/comments/{one['id']}"))
+            one["body"] = self._read()
+            self._answer({})
+
+        def _read(self):
+            return json.loads(self.rfile.read(int(self.headers["Content-Length"])))["body"]
+
+        def _answer(self, value):
+            allowed = self.headers["Authorization"] == "Bearer t"
+            self.send_response(200 if allowed else 403)
+            self.end_headers()
+            self.wfile.write(json.dumps(value).encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Answer)
+    server.comments = []
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_there_is_one_comment_which_later_runs_update(environ, gate, hub):
+    hub.comments += [{"id": number, "body": "talk"} for number in range(120)]
+    environ = {**environ, "GITHUB_API_URL": f"http://127.0.0.1:{hub.server_port}"}
+    for outcome, status in (("passed", 0), ("regression", 1)):
+        gate(state(outcome, status), status)
+        run_step(environ)
+        assert write_comment(environ) == 0
+    other = {**environ, "INPUT_NAME": "other"}
+    run_step(other)
+    write_comment(other)
+    first, second = (one["body"] for one in hub.comments[120:])
+    assert first.startswith("<!-- speedproof gate speed-test -->\n### Speed: regression")
+    assert second.startswith("<!-- speedproof gate other -->\n### Speed: regression")
+
+
+def test_a_refused_comment_is_a_warning(environ, gate, hub, capsys):
+    gate(state(), 0)
+    environ = {**environ, "GITHUB_API_URL": f"http://127.0.0.1:{hub.server_port}", "INPUT_TOKEN": "another"}
+    run_step(environ)
+    assert write_comment(environ) == 0
+    assert "::warning title=speedproof::no comment: HTTP Error 403: Forbidden; the job needs" in capsys.readouterr().out
+
+
+def test_without_a_pull_request_there_is_no_comment(environ, gate, hub, tmp_path):
+    gate(state(), 0)
+    (tmp_path / "event.json").write_text("{}")
+    environ = {**environ, "GITHUB_API_URL": f"http://127.0.0.1:{hub.server_port}"}
+    run_step(environ)
+    assert (write_comment(environ), hub.comments) == (0, [])
+
+
+def test_the_action_hands_inputs_on_as_variables_and_the_token_to_the_comment_only():
+    steps = ACTION["runs"]["steps"]
+    handed = [step.get("env", {}) for step in steps]
+    for step, variables in zip(steps, handed, strict=True):
+        assert "${{" not in step["run"], "a shell would run what an input holds"
+        for name, value in variables.items():
+            assert value == f"${{{{ inputs.{name.removeprefix('INPUT_').lower()} }}}}"
+    assert [("INPUT_TOKEN" in variables) for variables in handed] == [False, False, True]
+    names = {name.removeprefix("INPUT_").lower() for variables in handed for name in variables}
+    assert names | {"folder"} == ACTION["inputs"].keys()
+    written = {"outcome", "ratio", "low", "high", "report"}
+    assert {name: f"${{{{ steps.gate.outputs.{name} }}}}" for name in written} == {
+        name: output["value"] for name, output in ACTION["outputs"].items()
+    }
