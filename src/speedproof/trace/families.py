@@ -86,7 +86,7 @@ def _list_families(ranges: pd.DataFrame, calls: Array) -> Iterator[_Family]:
 def _find_obstacle(
     family: _Family, around: pd.DataFrame, work: LaunchedWork, kernels: Callable[[], LaunchedWork]
 ) -> str | None:
-    """Return why a family's ranges are no iterations; None if they are."""
+    """Return why a family's ranges are not a loop's iterations; None if they are."""
     obstacles: dict[str, Callable[[], bool]] = {
         _TOO_LITTLE: lambda: family.held < _ENOUGH * family.lasting,
         # A host that runs ahead and waits now and then passes most ranges fast, and few slowly.
