@@ -3,6 +3,8 @@
 import json
 import subprocess
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +13,7 @@ from speedproof.run.gate import calibration, gate
 from speedproof.run.gate.calibration import check_calibration
 from speedproof.run.gate.gate_request import make_gate_request
 from speedproof.run.gate.shared_code import describe_shared_code
+from speedproof.run.proof.next_call import write_next_call
 from speedproof.run.proof.verdict import Judged, JudgedObjection, MeasuredVariant, Verdict
 from speedproof.util.errors import ConfigError
 
@@ -93,7 +96,7 @@ def test_a_slower_head_is_a_regression_and_the_base_is_measured_as_it_was(reposi
     assert "| Regression | main" in (repository / "summary.md").read_text()
     assert "it is slower by more than 100 %" in (repository / "summary.md").read_text()
     typed = json.loads((repository / "results/gate/proof/results/asked.json").read_text())["command"]
-    assert typed == "speedproof gate --device cpu --regression 100% -- 'sh train.sh'"
+    assert typed == "speedproof gate 'sh train.sh' --device cpu --regression 100%"
 
 
 def test_equal_files_pass_at_once(repository, speedproof_here, stated):
@@ -228,3 +231,13 @@ def test_submodules_are_named(repository):
     assert gate.name_submodules(base) == []
     (note,) = gate.name_submodules(base, replace(base, submodules=("lib", "data")))
     assert note == "left empty, because they are submodules: lib, data"
+
+
+@pytest.mark.parametrize(("out", "words"), [("results/gate", ""), ("mine", " --out mine")])
+def test_the_next_command_is_a_gate_in_its_own_folder(out, words):
+    request = make_gate_request(["sh train.sh"], {"base": "old"})
+    missing = SimpleNamespace(pairs=10, minutes=60)
+    finding = SimpleNamespace(outcome="inconclusive", is_beyond_budget=False, stopped=None, needed=missing, pairs=4)
+    line = write_next_call(request, [finding], Path(out) / "proof")
+    # Six pairs of two runs take 60 minutes: ten take 100, and a quarter more in reserve.
+    assert line == f"speedproof gate 'sh train.sh' --budget 125.0 --base old{words}"

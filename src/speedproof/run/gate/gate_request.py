@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ConfigDict
@@ -9,6 +10,7 @@ from pydantic import AfterValidator, ConfigDict
 from speedproof.run.proof.request import Command, ProofRequest, check_model, name_option, option
 from speedproof.stats.gating import GateLimits
 
+DEFAULT_FOLDER = Path("results/gate")
 _PANEL = "Gate"
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 _LARGEST = 1000  # percent
@@ -59,9 +61,13 @@ class GateRequest(ProofRequest):
     def command(self) -> str:
         return self.commands[0]
 
+    def name_folder(self, out: Path) -> Path | None:
+        """Return the `--out` of the gate whose proof is in a folder; None if it is the default."""
+        return None if out.parent == DEFAULT_FOLDER else out.parent
+
     def place_words(self, options: list[str]) -> list[str]:
         """Return the words of the command line that asks this, with these options."""
-        return ["gate", *options, "--", self.command]
+        return ["gate", self.command, *options]
 
 
 def make_gate_request(words: list[str], options: dict[str, Any]) -> GateRequest:

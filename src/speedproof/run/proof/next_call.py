@@ -8,7 +8,6 @@ from shlex import quote
 from speedproof.run.proof.request import BUDGET_MIN, ProofRequest, write_call
 from speedproof.stats.finding import RatioFinding
 
-DEFAULT_OUT = Path("results/proof")
 _SPARE = 1.25  # of the budget: later rounds may take longer
 _OPEN = ("inconclusive", "quality not established")
 
@@ -18,8 +17,8 @@ def write_next_call(request: ProofRequest, findings: Sequence[RatioFinding], out
     following = _plan(request, [one for one in findings if one.outcome in _OPEN])
     if following is None:
         return None
-    folder = "" if out == DEFAULT_OUT else f" --out {quote(str(out))}"
-    return f"{write_call(following)}{folder}"
+    folder = request.name_folder(out)
+    return f"{write_call(following)}{'' if folder is None else f' --out {quote(str(folder))}'}"
 
 
 def _plan(request: ProofRequest, findings: Sequence[RatioFinding]) -> ProofRequest | None:

@@ -29,6 +29,7 @@ from speedproof.util.secrets import scrub_command
 _LONGEST_NAME = 48  # characters
 MOST_ROUNDS = max(LOOKS)
 BUDGET_MIN = 30.0
+DEFAULT_OUT = Path("results/proof")
 _CLAIM_PANEL, _READING_PANEL, _QUALITY_PANEL, _ROUNDS_PANEL = "Claim and metric", "Reading epochs", "Quality", "Rounds"
 _ENVIRONMENT_PANEL, _PROFILING_PANEL, _CLUSTER_PANEL = "Environment", "Profiling", "Cluster"
 REQUEST_SUFFIXES = (".yaml", ".yml", ".json")
@@ -271,6 +272,10 @@ class ProofRequest(Model):
     def list_options(cls) -> list[str]:
         """Return the keys that are options of the command line."""
         return [key for key in cls.model_fields if key not in cls.derived]
+
+    def name_folder(self, out: Path) -> Path | None:
+        """Return the `--out` of the command line whose proof is in a folder; None if it is the default."""
+        return None if out == DEFAULT_OUT else out
 
     def place_words(self, options: list[str]) -> list[str]:
         """Return the words of the command line that asks this, with these options."""
