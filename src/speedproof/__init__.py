@@ -1,6 +1,7 @@
 """speedproof: tests whether one training program is faster than another, on your own machine.
 
-In scripts and notebooks: :func:`prove`, :func:`load`, :func:`open_trace`, :func:`diff_traces` (docs/python.md).
+In scripts and notebooks: :func:`prove`, :func:`compare`, :func:`load`, :func:`open_trace`, :func:`diff_traces`
+(docs/python.md).
 """
 
 import sys  # and nothing else: a command imports this before it leaves the working folder, where a user's `typing.py` may lie
@@ -13,6 +14,8 @@ __version__ = "0.3.0"
 # Each is loaded when it is first used: whatever imports the package, as each command does, waits for none of them.
 _MODULES = {
     "prove": "speedproof.library.proving",
+    "compare": "speedproof.library.comparing",
+    "FunctionComparison": "speedproof.library.function_comparison",
     "load": "speedproof.library.proof_result",
     "ProofResult": "speedproof.library.proof_result",
     "CandidateResult": "speedproof.library.proof_result",
@@ -29,6 +32,8 @@ if TYPE_CHECKING:  # `X as X` marks a name as exported
     from speedproof.library.analyzed_trace import TraceDifference as TraceDifference
     from speedproof.library.analyzed_trace import diff_traces as diff_traces
     from speedproof.library.analyzed_trace import open_trace as open_trace
+    from speedproof.library.comparing import compare as compare
+    from speedproof.library.function_comparison import FunctionComparison as FunctionComparison
     from speedproof.library.proof_result import CandidateResult as CandidateResult
     from speedproof.library.proof_result import ProofResult as ProofResult
     from speedproof.library.proof_result import load as load

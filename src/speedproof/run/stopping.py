@@ -134,7 +134,8 @@ class Asking:
         self._speed = None
         if len(logs) == len(rounds):  # else some run did not tell, and rounds go on
             slack = mean_slack([[[self._find_slack(found) for found in rounds]]])
-            self._speed = Question(logs, list_regions(measurement), measurement.comparisons, slack)
+            regions = list_regions(measurement.claim, measurement.equivalence_margin)
+            self._speed = Question(logs, regions, measurement.comparisons, slack)
         self._quality = None if self._speed is None else self._ask_quality(self._speed)
 
     def judge(self, reachable: int) -> Standing:
@@ -211,12 +212,12 @@ class Asking:
         return Question([sign * (own - others) for own, others in pairs], regions, measurement.comparisons)
 
 
-def list_regions(measurement: Measurement) -> list[tuple[float, float]]:
+def list_regions(claim_text: str | None, equivalence_margin: float) -> list[tuple[float, float]]:
     """Return where a log ratio may lie: equivalent, faster or slower; of a claim where it holds, and where it fails."""
-    if measurement.claim is None:
-        margin = math.log1p(measurement.equivalence_margin)
+    if claim_text is None:
+        margin = math.log1p(equivalence_margin)
         return [(-margin, margin), (0.0, math.inf), (-math.inf, 0.0)]
-    claim = read_claim(measurement.claim)
+    claim = read_claim(claim_text)
     above, below = (math.log(claim.value), math.inf), (-math.inf, math.log(claim.value))
     return [above, below] if claim.high is None else [below, above]
 
