@@ -1,0 +1,1 @@
+"""`speedproof bisect`: the commit that changed the speed."""
