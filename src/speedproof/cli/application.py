@@ -7,6 +7,7 @@ from typer.core import TyperGroup
 
 from speedproof import __version__
 from speedproof.cli import (
+    bisect_commands,
     campaign_commands,
     gate_commands,
     ledger_commands,
@@ -56,7 +57,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _module in (proof_commands, gate_commands, machine_commands, step_commands):
+for _module in (proof_commands, gate_commands, bisect_commands, machine_commands, step_commands):
     app.add_typer(_module.commands)
 app.add_typer(trace_commands.commands, name="trace", help="Show where the time of a profiled program went.")
 app.add_typer(result_commands.commands, name="results", help="Show, report, archive and merge what was measured.")

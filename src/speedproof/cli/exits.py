@@ -182,7 +182,7 @@ _JUDGING = (["results", "show"], ["ledger", "run"], ["ledger", "show"])
 
 def _ends_as_proof(words: list[str]) -> bool:
     """Return whether a command line is of a :class:`ProofCommand`."""
-    return words[:1] in (["prove"], ["gate"], ["init"], ["verdict"]) or words[:2] in _JUDGING
+    return words[:1] in (["prove"], ["gate"], ["bisect"], ["init"], ["verdict"]) or words[:2] in _JUDGING
 
 
 def _drop_output() -> None:

@@ -126,3 +126,31 @@ def _ask(folder: Path, *words: str, why: str, variables: Mapping[str, str] | Non
         said = done.stderr.strip().splitlines() or ["it failed"]
         raise ConfigError(f"{why} ({said[0]})")
     return done.stdout.strip()
+
+
+@dataclass(frozen=True)
+class HistoryCommit:
+    """A commit of a line of history, as lists show it."""
+
+    sha: str
+    date: str  # of its author, as 2026-11-27
+    subject: str
+
+
+def list_history(good: Commit, bad: Commit) -> list[HistoryCommit]:
+    """Return the first parents from `good` to `bad`, both included, that changed the folder's files, the oldest first.
+
+    Raises :class:`ConfigError` if `good` is not among the first parents of `bad`.
+    """
+    why = f"{good.title} and {bad.title}: their history cannot be read; a CI checkout may hold one commit only"
+    line = _ask(good.folder, "rev-list", "--first-parent", f"{good.sha}..{bad.sha}", why=why).split()
+    parent = _ask(good.folder, "rev-parse", f"{line[-1]}^", why=why) if line else ""
+    if parent != good.sha:
+        raise ConfigError(
+            f"{good.title} is not among the first parents of {bad.title}; choose an earlier commit of its branch, for example "
+            f"`git merge-base {good.name} {bad.name}`, and the older commit first"
+        )
+    log = ("log", "--first-parent", "--reverse", "--date=short", "--format=%H%x09%ad%x09%s")
+    first = _ask(good.folder, *log, "-1", good.sha, why=why)
+    changed = _ask(good.folder, *log, f"{good.sha}..{bad.sha}", "--", ".", why=why)
+    return [HistoryCommit(*row.split("\t", 2)) for row in [first, *changed.splitlines()]]

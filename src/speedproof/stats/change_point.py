@@ -9,8 +9,9 @@ Optimization 51 (2013) 2261-2279 (to measure where it halves).
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ _ROUND_VARIANCES = (0.0, 0.25, 1.0, 4.0, 100.0)
 # If two commits changed the speed: the share of the first. A share beyond 0 to 1 is undone in part by the other.
 _SHARES = (-1.0, -0.5, 0.25, 0.5, 0.75, 1.5, 2.0)
 _PRIOR_OF_SEVERAL = 0.1
+_DEVIATIONS = 3.0  # beyond an end's level, a run counts as if it were this far away
+_NORMAL_MAD = 1.4826  # by which a median absolute deviation is multiplied to be normal noise's standard deviation
 _Values = NDArray[np.float64]
 
 
@@ -32,6 +35,21 @@ class CommitRun:
     place: int
     round: int
     log_cost: float
+
+
+def limit_outliers(runs: Sequence[CommitRun]) -> list[CommitRun]:
+    """Return runs of which none lies further beyond both ends' levels than noise would.
+
+    The ends' medians are the levels; the noise is their runs' median absolute deviation. A run that another program slowed
+    would else outweigh many others.
+    """
+    first, last = (min(run.place for run in runs), max(run.place for run in runs))
+    ends = [[run.log_cost for run in runs if run.place == place] for place in (first, last)]
+    levels = [median(costs) for costs in ends]
+    deviations = [abs(cost - level) for costs, level in zip(ends, levels, strict=True) for cost in costs]
+    room = _DEVIATIONS * _NORMAL_MAD * median(deviations)
+    low, high = min(levels) - room, max(levels) + room
+    return [replace(run, log_cost=min(max(run.log_cost, low), high)) for run in runs]
 
 
 @dataclass(frozen=True)

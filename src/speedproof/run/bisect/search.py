@@ -7,13 +7,14 @@ from statistics import fmean
 from typing import Literal
 
 from speedproof.run.paired_rounds import measure_rounds
-from speedproof.stats.change_point import ChangePosterior, CommitRun, estimate_step, find_posterior
+from speedproof.stats.change_point import ChangePosterior, CommitRun, estimate_step, find_posterior, limit_outliers
 from speedproof.stats.estimates import Estimate
 from speedproof.stats.sequential import find_latest_look, repeat_interval
 
 ERROR = 0.05
 _RUNS_OF_ENDS = 2  # of each end in a round: as many looks as a proof has, of half the noise
 _MOST_ROUNDS = 300
+_DOUBTFUL = 0.5  # from this chance of several changes on, none is named
 _LEAST_RUNS = 3  # on each side of a step that is estimated
 _EQUIVALENT = math.log(1.02)
 _REGIONS = [(0.0, math.inf), (-math.inf, 0.0), (-_EQUIVALENT, _EQUIVALENT)]
@@ -66,11 +67,12 @@ class ChangeSearch:
             return self._conclude("no difference" if equivalent else "inconclusive", ends)
         self._begun = self._rounds
         while True:
-            posterior = find_posterior(self._runs, self._list_usable())
+            posterior = find_posterior(limit_outliers(self._runs), self._list_usable())
             chance = posterior.by_place[posterior.likeliest]
             if posterior.several >= 1 - ERROR:
                 return self._conclude("spread", ends, posterior)
-            if chance >= 1 - ERROR and posterior.several < 0.5:
+            sure = chance >= 1 - ERROR and posterior.several < _DOUBTFUL
+            if sure and _agrees(self._estimate_step(posterior.likeliest), ends):
                 return self._conclude("found", ends, posterior)
             if self._left_s() <= 0 or self._rounds - self._begun >= _MOST_ROUNDS:
                 return self._conclude("inconclusive", ends, posterior)
@@ -103,9 +105,10 @@ class ChangeSearch:
 
     def _estimate_step(self, place: int) -> Estimate:
         """Estimate the step without the rounds of the ends, so that both can be compared; of too few others by all rounds."""
-        own = [run for run in self._runs if run.round >= self._begun]
+        runs = limit_outliers(self._runs)
+        own = [run for run in runs if run.round >= self._begun]
         later = sum(run.place >= place for run in own)
-        return estimate_step(own if min(later, len(own) - later) >= _LEAST_RUNS else self._runs, place)
+        return estimate_step(own if min(later, len(own) - later) >= _LEAST_RUNS else runs, place)
 
     def _list_usable(self) -> list[int]:
         return [place for place in range(self._commits) if place not in self._skipped]
@@ -141,3 +144,10 @@ class ChangeSearch:
             suspects=[other for other in self._skipped if before < other < place],
             runs=self._runs,
         )
+
+
+def _agrees(step: Estimate, ends: Estimate) -> bool:
+    """Return whether a step surely changes the cost, and in the ends' direction."""
+    if step.interval is None:
+        return False
+    return step.interval.low > 0 if ends.centre > 0 else step.interval.high < 0

@@ -71,9 +71,9 @@ class LocalExecutor:
         data = results / "data" / (config.completed.dataset if config.completed else "data") / "dataset.json"
         job = Job(config, [config_file], data, "experiment-1", results / "experiments/experiment-1", declared=measured.workload)
         with (
-            _logging_to(self._out / PROOF_LOG),
-            _commit_in_environment(),
-            _ending_in_order(self._status),
+            logging_to(self._out / PROOF_LOG),
+            commit_in_environment(),
+            ending_in_order(self._status),
             without_progress(),
         ):
             read = read_measured(results, config, digest_code(measured.workload))
@@ -108,7 +108,7 @@ def _ask_doctor(config: Config, results: Path) -> None:
 
 
 @contextmanager
-def _ending_in_order(status: Status) -> Iterator[None]:
+def ending_in_order(status: Status) -> Iterator[None]:
     """Let a stop signal end the run that goes on, then this process; asked twice more, at once."""
     try:
         with answering_stops(Patience(ENDING, status.say)), raising_when_stopped():
@@ -118,7 +118,7 @@ def _ending_in_order(status: Status) -> Iterator[None]:
 
 
 @contextmanager
-def _commit_in_environment() -> Iterator[None]:
+def commit_in_environment() -> Iterator[None]:
     """Let runs know the instrument's commit while this lasts; what else they learn from variables goes with it."""
     kept = {name: os.environ.get(name) for name in (COMMIT_VARIABLE, SOURCES_VARIABLE)}
     os.environ[COMMIT_VARIABLE] = step_environment(os.environ)[COMMIT_VARIABLE]
@@ -132,7 +132,7 @@ def _commit_in_environment() -> Iterator[None]:
 
 
 @contextmanager
-def _logging_to(path: Path) -> Iterator[None]:
+def logging_to(path: Path) -> Iterator[None]:
     """Write what the steps log to a file, and to it alone."""
     handler = FileOfLog(path, mode="w", encoding="utf-8")
     handler.setFormatter(LogFormatter())

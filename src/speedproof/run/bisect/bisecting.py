@@ -1,0 +1,93 @@
+"""A bisection from its two commits to its result."""
+
+import math
+import time
+from pathlib import Path
+
+from speedproof.cluster.gpu_monitor import list_gpu_uuids
+from speedproof.results.bisect_result import BISECT_FILE, BISECT_STATUS, BisectedCommit, BisectResult, ChangeRatio
+from speedproof.results.files import write_json
+from speedproof.run.bisect.bisect_request import BisectRequest
+from speedproof.run.bisect.commit_runs import CommitRuns, explain_unusable
+from speedproof.run.bisect.search import ChangeSearch, SearchResult, UnusableCommitError
+from speedproof.run.commits import HistoryCommit, list_history, resolve_commit
+from speedproof.run.locks import holding_devices, holding_folder
+from speedproof.run.proof.executor import PROOF_LOG, commit_in_environment, ending_in_order, logging_to
+from speedproof.run.proof.live_status import Status
+from speedproof.run.proof.quiet import wait_aloud
+from speedproof.stats.estimates import Estimate
+from speedproof.util.errors import ConfigError
+from speedproof.util.numbers import format_count
+from speedproof.util.progress_bar import without_progress
+from speedproof.util.secrets import scrub_command
+
+
+def bisect_commits(request: BisectRequest, good: str, bad: str, out: Path, source: Path, status: Status) -> BisectResult:
+    """Find the commit that changed the speed between two of the repository around `source`.
+
+    Raises :class:`SpeedproofError` in the class of what failed.
+    """
+    if out.resolve() == source.resolve():
+        raise ConfigError(f"--out: {out} is the working folder itself; name a folder for the results")
+    history = list_history(resolve_commit(source, good), resolve_commit(source, bad))
+    if len(history) < 2:
+        raise ConfigError(f"{good} and {bad}: no commit between them changes {source.name}; nothing can differ")
+    runs = CommitRuns(request, history, source, out, status)
+    status.say(f"{format_count(len(history) - 1, 'commit')} from {history[0].sha[:12]} to {history[-1].sha[:12]}")
+    device = "cuda" if request.device != "cpu" and list_gpu_uuids() else "cpu"
+    waiting = wait_aloud(status) if request.wait else None
+    began_s = time.monotonic()
+
+    def find_left_s() -> float:
+        return 60 * request.budget - (time.monotonic() - began_s)
+
+    with (
+        holding_folder(out, waiting),
+        holding_devices(device, request.gpus, waiting=waiting),
+        logging_to(out / PROOF_LOG),
+        commit_in_environment(),
+        ending_in_order(status),
+        without_progress(),
+    ):
+        try:
+            found = ChangeSearch(len(history), runs.measure, find_left_s).run()
+        except UnusableCommitError as error:
+            raise explain_unusable(error, history[error.place]) from None
+    result = _describe(request, history, found, runs).model_copy(
+        update={"minutes": round((time.monotonic() - began_s) / 60, 2)}
+    )
+    write_json(out / BISECT_FILE, result)
+    status.pause()
+    return result
+
+
+def _describe(request: BisectRequest, history: list[HistoryCommit], found: SearchResult, runs: CommitRuns) -> BisectResult:
+    return BisectResult(
+        outcome=found.outcome,
+        exit_status=BISECT_STATUS[found.outcome],
+        command=scrub_command(request.commands[0]),
+        metric=runs.metric,
+        good=_name(history[0]),
+        bad=_name(history[-1]),
+        ends=_invert(found.ends),
+        commit=None if found.place is None else _name(history[found.place]),
+        step=_invert(found.step) if found.step else None,
+        chance=found.chance,
+        several=found.several,
+        suspects=[_name(history[place], found.skipped[place]) for place in found.suspects],
+        skipped=[_name(history[place], found.skipped[place]) for place in sorted(found.skipped)],
+        commits=len(history) - 1,
+        commits_run=runs.prepared,
+        runs=runs.count,
+        minutes=0.0,
+    )
+
+
+def _name(commit: HistoryCommit, reason: str | None = None) -> BisectedCommit:
+    return BisectedCommit(sha=commit.sha, subject=commit.subject, date=commit.date, reason=reason)
+
+
+def _invert(change: Estimate) -> ChangeRatio:
+    """Return a change of log costs as how many times as fast the later commit is."""
+    low, high = (None, None) if change.interval is None else (math.exp(-change.interval.high), math.exp(-change.interval.low))
+    return ChangeRatio(ratio=math.exp(-change.centre), low=low, high=high)
