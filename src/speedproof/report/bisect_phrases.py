@@ -13,7 +13,7 @@ def list_bisect_lines(found: BisectResult) -> list[str]:
     lines = [_describe_outcome(found), f"From {name_commit(found.good)} to {name_commit(found.bad)}: {_write(found.ends)}."]
     if found.suspects:
         lines.append(f"It may also be a skipped commit right before it: {', '.join(map(name_commit, found.suspects))}.")
-    lines += [f"Skipped: {name_commit(one)}: {one.reason}" for one in found.skipped]
+    lines += [f"Skipped: {one.subject} ({one.date}): {one.reason}" for one in found.skipped]
     metric = f", {METRICS[found.metric].title}" if found.metric in METRICS else ""
     took = format_duration(60 * found.minutes)
     runs, commits = format_count(found.runs, "run"), format_count(found.commits, "commit")

@@ -52,7 +52,7 @@ def bisect_commits(request: BisectRequest, good: str, bad: str, out: Path, sourc
         try:
             found = ChangeSearch(len(history), runs.measure, find_left_s).run()
         except UnusableCommitError as error:
-            raise explain_unusable(error, history[error.place]) from None
+            raise explain_unusable(error) from None
     result = _describe(request, history, found, runs).model_copy(
         update={"minutes": round((time.monotonic() - began_s) / 60, 2)}
     )

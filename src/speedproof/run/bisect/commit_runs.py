@@ -98,10 +98,10 @@ class CommitRuns:
         try:
             cost = self._ready[place].run()
         except TrainingError as error:
-            raise UnusableCommitError(place, str(error)) from None
+            raise UnusableCommitError(place, f"{commit.sha[:12]}: {error}") from None
         if cost is None or cost <= 0:
             title = METRICS[self.metric].title if self.metric else "metric"
-            raise UnusableCommitError(place, f"its run has no {title}")
+            raise UnusableCommitError(place, f"{commit.sha[:12]}: its run has no {title}")
         return math.log(cost)
 
     def _prepare(self, place: int) -> None:
@@ -140,6 +140,6 @@ class CommitRuns:
         return _ReadyCommit(job, Attempt(job, plan, ask_conditions(job, job.gpus), None, last), last)
 
 
-def explain_unusable(error: UnusableCommitError, commit: HistoryCommit) -> SpeedproofError:
+def explain_unusable(error: UnusableCommitError) -> SpeedproofError:
     """Return what to say of an end that cannot be measured."""
-    return TrainingError(f"{commit.sha[:12]}: {error.reason}; choose an end whose command works")
+    return TrainingError(f"{error.reason}; choose a commit whose command works")
