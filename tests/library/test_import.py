@@ -27,7 +27,7 @@ def test_to_import_it_is_fast_and_loads_nothing():
     assert took_s < 0.1
     assert {name for name in loaded if name.partition(".")[0] == "speedproof"} == {"speedproof"}
     assert {"numpy", "pandas", "pydantic", "pyarrow", "typer"} & set(loaded) == set()
-    assert {"prove", "load", "open_trace", "diff_traces", "SpeedproofError"} <= set(names)
+    assert {"prove", "compare", "load", "open_trace", "diff_traces", "SpeedproofError"} <= set(names)
 
 
 def test_each_name_is_there_with_its_documentation():

@@ -45,10 +45,6 @@ def compare(
     Rounds of both, in random order, end once the claim is decided, or when the budget is spent. The ratio is old's time over
     new's. The first call of each is not counted, nor its time.
 
-    >>> result = speedproof.compare(lambda: sum(range(40_000)), lambda: sum(range(10_000)), ">= 2", budget_s=0.5)
-    >>> result.outcome, result.holds
-    ('claim holds', True)
-
     Args:
         old: the reference
         new: the candidate

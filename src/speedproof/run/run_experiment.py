@@ -163,7 +163,7 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
     prepared = fill_prepared_folders(job.config, job.workload, job.config_files, job.dataset_file, job.folder)
     for filled in prepared:
         log.info("%s: %d volumes prepared in %.1f s, before its runs", filled.variant, filled.volumes, filled.seconds)
-    attempt = Attempt(job, plan, conditions, profiler, observer or Observer())
+    attempt = ExperimentAttempt(job, plan, conditions, profiler, observer or Observer())
     for number, (name, planned) in enumerate(plan.runs().items(), start=1):
         if planned.mode != "timed" or not attempt.watch.stopped:
             attempt.take(number, job.folder / RUNS_FOLDER / name, planned)
@@ -181,7 +181,7 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
     )
 
 
-class Attempt:
+class ExperimentAttempt:
     """One attempt at an experiment: what it ran or kept so far, and what watches it."""
 
     def __init__(self, job: Job, plan: Plan, conditions: Conditions, profiler: Selection | None, observer: Observer) -> None:

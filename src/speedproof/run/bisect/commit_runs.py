@@ -23,7 +23,7 @@ from speedproof.run.proof.metric_needs import check_epochs
 from speedproof.run.proof.verdict import choose_metric
 from speedproof.run.proof.warm_up import warm_up
 from speedproof.run.proof.workspace import ProofBasis
-from speedproof.run.run_experiment import Attempt, EndedRun, Job, Observer, ask_conditions
+from speedproof.run.run_experiment import EndedRun, ExperimentAttempt, Job, Observer, ask_conditions
 from speedproof.stats.metrics import METRICS
 from speedproof.util.errors import ConfigError, SpeedproofError, TrainingError
 
@@ -46,7 +46,7 @@ class _ReadyCommit:
     """A commit that is built and warmed up."""
 
     job: Job
-    attempt: Attempt
+    attempt: ExperimentAttempt
     last: _LastRun
     runs: int = 0
 
@@ -137,7 +137,7 @@ class CommitRuns:
         job = Job(measured.config, [results / CONFIG_FILE], data, "experiment-1", folder, declared=measured.workload)
         plan, last = plan_experiment(job.config, job.experiment), _LastRun()
         write_json(folder / PLAN_FILE, plan)
-        return _ReadyCommit(job, Attempt(job, plan, ask_conditions(job, job.gpus), None, last), last)
+        return _ReadyCommit(job, ExperimentAttempt(job, plan, ask_conditions(job, job.gpus), None, last), last)
 
 
 def explain_unusable(error: UnusableCommitError) -> SpeedproofError:

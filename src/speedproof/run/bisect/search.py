@@ -11,11 +11,11 @@ from speedproof.stats.change_point import ChangePosterior, CommitRun, estimate_s
 from speedproof.stats.estimates import Estimate
 from speedproof.stats.sequential import find_latest_look, repeat_interval
 
-ERROR = 0.05
+SEARCH_ERROR = 0.05  # how likely another commit than the named one may be the one
 _RUNS_OF_ENDS = 2  # of each end in a round: as many looks as a proof has, of half the noise
 _MOST_ROUNDS = 300
 _DOUBTFUL = 0.5  # from this chance of several changes on, none is named
-_LEAST_RUNS = 3  # on each side of a step that is estimated
+_LEAST_RUNS = 3  # before and after a step that is estimated
 _EQUIVALENT = math.log(1.02)
 _REGIONS = [(0.0, math.inf), (-math.inf, 0.0), (-_EQUIVALENT, _EQUIVALENT)]
 _NEW = 0.15  # by how much worse a place may halve the posterior if its commit has run before: a new one is built first
@@ -69,9 +69,9 @@ class ChangeSearch:
         while True:
             posterior = find_posterior(limit_outliers(self._runs), self._list_usable())
             chance = posterior.by_place[posterior.likeliest]
-            if posterior.several >= 1 - ERROR:
+            if posterior.several >= 1 - SEARCH_ERROR:
                 return self._conclude("spread", ends, posterior)
-            sure = chance >= 1 - ERROR and posterior.several < _DOUBTFUL
+            sure = chance >= 1 - SEARCH_ERROR and posterior.several < _DOUBTFUL
             if sure and _agrees(self._estimate_step(posterior.likeliest), ends):
                 return self._conclude("found", ends, posterior)
             if self._left_s() <= 0 or self._rounds - self._begun >= _MOST_ROUNDS:
