@@ -5,8 +5,7 @@ import random
 
 import pytest
 
-from speedproof.run.bisect.search import ChangeSearch, UnusableCommitError, _adds_up
-from speedproof.stats.estimates import Estimate, Interval
+from speedproof.run.bisect.search import ChangeSearch, UnusableCommitError
 
 
 class Program:
@@ -97,9 +96,3 @@ def test_the_budget_ends_it_with_the_likeliest_commit():
     assert found.outcome == "inconclusive"
     assert 0 < found.chance < 0.95
     assert math.isclose(found.ends.centre, 0.1, abs_tol=0.05)
-
-
-@pytest.mark.parametrize(("size", "adds_up"), [(0.1, True), (0.085, True), (0.05, False)])
-def test_a_step_is_all_of_the_change_unless_both_intervals_exclude_the_other(size, adds_up):
-    ends = Estimate(0.1, Interval(0.08, 0.12))
-    assert _adds_up(Estimate(size, Interval(size - 0.01, size + 0.01)), ends) is adds_up

@@ -72,9 +72,8 @@ class ChangeSearch:
             if posterior.several >= 1 - SEARCH_ERROR:
                 return self._conclude("spread", ends, posterior)
             sure = chance >= 1 - SEARCH_ERROR and posterior.several < _DOUBTFUL
-            step = self._estimate_step(posterior.likeliest)
-            if sure and _agrees(step, ends):
-                return self._conclude("found" if _adds_up(step, ends) else "spread", ends, posterior)
+            if sure and _agrees(self._estimate_step(posterior.likeliest), ends):
+                return self._conclude("found", ends, posterior)
             if self._left_s() <= 0 or self._rounds - self._begun >= _MOST_ROUNDS:
                 return self._conclude("inconclusive", ends, posterior)
             self._run_round(self._choose(posterior))
@@ -152,10 +151,3 @@ def _agrees(step: Estimate, ends: Estimate) -> bool:
     if step.interval is None:
         return False
     return step.interval.low > 0 if ends.centre > 0 else step.interval.high < 0
-
-
-def _adds_up(step: Estimate, ends: Estimate) -> bool:
-    """Return whether a step may be all of the ends' difference: not if each is outside of the other's interval."""
-    if step.interval is None or ends.interval is None:
-        return True
-    return step.interval.holds(ends.centre) or ends.interval.holds(step.centre)
