@@ -1,6 +1,6 @@
 """How often `speedproof bisect` names the right commit, and after how many runs, beside `git bisect` with fixed repeats.
 
-    python benchmarks/simulate_bisect.py              # prints the table of docs/bisect.md
+    python benchmarks/simulate_bisect.py              # prints the rows of the table in docs/bisect.md
     python benchmarks/simulate_bisect.py --histories 300
 
 A history has 8 to 128 commits after the reference, one of which makes runs longer. The runs of a commit vary by normal noise.
