@@ -151,8 +151,8 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
         check_rounds(evidence.comparison, metric, progress.said)
         for use in evidence.comparison.utilization:
             status.say(describe_utilization(use))
-        counted = [*map(scrub_command, request.commands), *(commit.sha for commit in (trees.commits if trees else {}).values())]
-        attempt = note_attempt(out, out / RESULTS, counted)
+        measured_of = [*map(scrub_command, request.commands), *(one.sha for one in (trees.commits if trees else {}).values())]
+        attempt = note_attempt(out, out / RESULTS, measured_of)
         if attempt != _read_attempt(out / RESULTS):
             _leave_asked(describe_asked(request, metric, attempt, counted), out / RESULTS)
             rebuild_report(evidence.asked_again(), out / RESULTS)
