@@ -52,9 +52,7 @@ def run_bisect(
     good: Annotated[str, typer.Argument(help="The older commit, whose speed is known", metavar="GOOD")],
     bad: Annotated[str, typer.Argument(help="The newer commit, which is slower or faster", metavar="BAD")],
     command_line: Annotated[list[str], typer.Argument(help="The command, in quotes or after `--`", metavar="COMMAND")],
-    out: Annotated[Path, typer.Option(help="Folder of the runs; the same command resumes", rich_help_panel=OUTPUT)] = Path(
-        "results/bisect"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder of the runs", rich_help_panel=OUTPUT)] = Path("results/bisect"),
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON", rich_help_panel=OUTPUT)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress", rich_help_panel=OUTPUT)] = False,
 ) -> None:
