@@ -41,7 +41,7 @@ class _Call(NamedTuple):
 
 
 class Collectives:
-    """The communication kernels of a trace, with what PyTorch says of each."""
+    """The communication kernels of a trace, with what PyTorch reports of each."""
 
     def __init__(self) -> None:
         self._kernels: list[tuple[Mapping[str, Any], _Call | None, object]] = []

@@ -30,7 +30,7 @@ class RankTrace:
     exposed_s: float  # of it, an epoch
     number: int | None = None  # the rank's own; None: its trace does not tell
     of: int | None = None  # how many ranks its run has
-    steps: tuple[int, ...] = ()  # the epochs' own numbers, -1 where there is none
+    steps: tuple[int, ...] = ()  # the epochs' own numbers, -1 if there is none
     times: int | None = None  # a digest of when its kernels run; None: these are too few to tell ranks apart
 
 
