@@ -18,9 +18,9 @@ _ENOUGH = 0.5  # ranges that nobody named must hold this share of what begins on
 FILLED = 0.9  # ranges that cover this share of their span are the iterations; else these last from start to start
 _MOST_SET_ASIDE = 3  # named at most
 
-_TOO_LITTLE = "hold less than half of what their thread does"
-_UNEVEN = "differ too much in length"
-_PARTS = "hold less than half of the GPU work of a range around them"
+_TOO_LITTLE = "less than half of the ranges and calls of their thread begin in them"
+_UNEVEN = "they differ too much in length"
+_PARTS = "they hold less than half of the GPU work of a range around them"
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _find_obstacle(
 
 def _describe_set_aside(name: str, why: str, work_ns: int, all_ns: int) -> str:
     share = f"; what they launch takes {format_value(work_ns / all_ns, '%')} of the GPU's time" if all_ns else ""
-    return f"ranges `{name}` repeat, but are not the iterations, because they {why}{share}"
+    return f"ranges `{name}` repeat, but are not the iterations, because {why}{share}"
 
 
 def _sum_inside(spans: Intervals, work: LaunchedWork) -> int:

@@ -71,11 +71,11 @@ def _are_apart(some: pd.DataFrame, others: pd.DataFrame, length: Array) -> bool:
 def _is_ahead(epochs: pd.DataFrame, followed: pd.DataFrame) -> bool:
     """Return whether the GPU's epochs are others than the host's.
 
-    If it ends each by about the same time later, and this is less than an epoch, they are the same.
+    If it ends none later, or each by about the same time that is less than an epoch, they are the same.
     """
     length, late = _lengths_of(epochs), (followed["end_ns"] - epochs["end_ns"]).to_numpy()
     altered = np.abs(_lengths_of(followed) - length) > _ALTERED * length
-    return bool(altered.any()) or bool(np.median(late) > _LATE * np.median(length))
+    return bool(late.max() > 0 and altered.any()) or bool(np.median(late) > _LATE * np.median(length))
 
 
 def _describe_unknown(found: Found, why: str) -> str:
@@ -84,9 +84,11 @@ def _describe_unknown(found: Found, why: str) -> str:
 
 def _describe_lead(found: Found, late_ns: Array) -> str:
     counted_ns = late_ns[count_warm_up(len(late_ns)) :]
-    median, most = (format_value(float(value) / NS_PER_S, "s") for value in (np.median(counted_ns), late_ns.max()))
-    at_most = f", at most {most}" if most != median else ""
+    median_s, most_s = (float(value) / NS_PER_S for value in (np.median(counted_ns), late_ns.max()))
+    median, most = (format_value(value, "s") for value in (median_s, most_s))
+    of_most = f"in the median {median}" if median_s else f"at most {most}"
+    at_most = f", at most {most}" if median_s and most != median else ""
     return (
-        f"the host runs ahead of the GPU: {found.one} ends when the last kernel that it launched ends, in the median {median} "
-        f"after the host's own end{at_most}"
+        f"the host runs ahead of the GPU: {found.one} ends when the last kernel that it launched ends, {of_most} after the "
+        f"host's own end{at_most}"
     )
