@@ -120,9 +120,8 @@ def test_ranges_that_were_set_aside_are_named_and_the_lengths_are_those_in_the_e
         trace.range(f"log {number}", step.host_start + 666, step.host_start + 669)
     warnings = analyze_trace(trace.write(tmp_path)).warnings
     assert warnings[0] == (
-        "ranges `log #` repeat, but are not the iterations, because less than half of the ranges and calls of their thread begin "
-        "in them; what "
-        "they launch takes 7.1\xa0% of the GPU's time"
+        "ranges `log #` repeat, but are not the iterations, because less than half of the ranges and calls of their thread "
+        "begin in them; what they launch takes 7.1\xa0% of the GPU's time"
     )
     assert warnings[1].startswith(
         "the loop's 7 iterations are repetitions of the same 3 kernels (they may be a model's layers)"
