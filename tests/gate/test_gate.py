@@ -237,7 +237,7 @@ def test_submodules_are_named(repository):
 def test_the_next_command_is_a_gate_in_its_own_folder(out, words):
     request = make_gate_request(["sh train.sh"], {"base": "old"})
     missing = SimpleNamespace(pairs=10, minutes=60)
-    finding = SimpleNamespace(outcome="inconclusive", is_beyond_budget=False, stopped=None, needed=missing, pairs=4)
+    finding = SimpleNamespace(outcome="inconclusive", is_beyond_budget=False, stopped=None, needed=missing, pairs=4, caveats=[])
     line = write_next_call(request, [finding], Path(out) / "proof")
     # Six pairs of two runs take 60 minutes: ten take 100, and a quarter more in reserve.
     assert line == f"speedproof gate 'sh train.sh' --budget 125.0 --base old{words}"

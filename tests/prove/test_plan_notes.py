@@ -21,7 +21,12 @@ NANOGPT = KNOWN_FORMATS[0]
         (NANOGPT.reading, "step"),
         (NANOGPT.by_arrival().reading, "interval"),
         (Reading(source="lines", epoch_s=r"took (\S+)"), "epoch"),
-        (Reading(source="lines", epoch="done"), "interval"),
+        (Reading(source="lines", epoch="done"), "epoch"),
+        (Reading(source="lines", epoch=r"\[Batch 0/"), "epoch"),
+        (Reading(source="lines", epoch=r"^\s*\d+\sstep"), "step"),
+        (Reading(source="lines", epoch_s=r"iter_dt (\S+)ms"), "step"),
+        (Reading(source="lines", epoch_s=r"Epoch of 9 steps took (\S+)"), "epoch"),
+        (Reading(source="lines", epoch="literal"), "epoch"),
         (Reading(source="marks"), "epoch"),
     ],
 )

@@ -11,11 +11,12 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.results.asked import read_asked
-from speedproof.results.comparison_rows import Needed
+from speedproof.results.comparison_rows import Needed, Objection
 from speedproof.results.experiment import PLAN_FILE, Plan, read_experiment
 from speedproof.results.files import read_record
 from speedproof.run.proof.next_call import write_next_call
 from speedproof.run.proof.request import check_request, write_call
+from speedproof.stats.finding import Caveat
 from speedproof.util.errors import ConfigError
 
 # Prints so many microseconds an epoch, so many more of every second seed, and a quality with an own digit for each of these.
@@ -148,9 +149,20 @@ def test_an_open_claim_ends_with_what_would_decide_it(folder):
 def test_the_next_command_has_room_for_what_would_decide(asked, needed, stopped, expected):
     request = check_request({"commands": ["true", "false", "sh -c :"], **asked}, "here")
     futile = None if stopped is None else SimpleNamespace(reason="futile", needed=stopped or None)
-    found = SimpleNamespace(outcome="inconclusive", needed=needed, pairs=4, stopped=futile, is_beyond_budget=False)
+    found = SimpleNamespace(outcome="inconclusive", needed=needed, pairs=4, stopped=futile, is_beyond_budget=False, caveats=[])
     call = write_next_call(request, [found], Path("results/proof"))
     assert call == (expected if expected is None else write_call(request.model_copy(update=expected)))
+
+
+def test_a_proof_whose_warm_up_differs_is_repeated_in_another_folder(tmp_path):
+    (tmp_path / "proof-2").mkdir()
+    objection = Objection(kind="warm-up differs", variant="b", blocks=True, values={})
+    found = SimpleNamespace(
+        outcome="inconclusive", needed=Needed(pairs=12, minutes=4.0), caveats=[Caveat(objection, leads=True)]
+    )
+    request = check_request({"commands": ["true", "false"]}, "here")
+    call = f"speedproof prove true false --wait-for-quiet 10.0 --out {tmp_path}/proof-3"
+    assert write_next_call(request, [found], tmp_path / "proof") == call
 
 
 def test_a_budget_that_holds_no_verdict_is_named_before_the_rounds_begin(folder):

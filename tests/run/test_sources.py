@@ -14,6 +14,7 @@ from speedproof.results.run_record import EPOCH_COLUMNS, read_epochs, write_epoc
 from speedproof.run.arrivals import judge_arrivals
 from speedproof.run.epoch_reports import EpochSource, MarkedEpoch, Marks, Reports
 from speedproof.run.printed_output import Line, LineClock
+from speedproof.run.proof.plausible_times import note_zero
 from speedproof.run.read_files import read_file
 from speedproof.run.read_lines import read_lines
 from speedproof.run.read_progress import SOURCES, read_progress
@@ -78,6 +79,13 @@ def test_however_output_is_cut_its_lines_are_the_same(chunks):
     assert [line.text for line in clock.close(0)] == [line.text for line in whole.close(0)]
 
 
+def test_a_first_time_of_zero_is_skipped_and_noted():
+    marks = read_lines(printed((1, "dt 0.00ms"), (2, "dt 30ms"), (3, "dt 31ms")), lines(epoch_s=r"dt (\S+)"))
+    assert [epoch.reported_s for epoch in marks.epochs] == [0.03, 0.031]
+    assert note_zero(marks) == ["its first printed time is 0, so it is skipped"]
+    assert note_zero(read_lines(printed((1, "dt 30ms"), (2, "dt 31ms")), lines(epoch_s=r"dt (\S+)"))) == []
+
+
 @pytest.mark.parametrize(
     ("said", "patterns", "why"),
     [
@@ -90,6 +98,8 @@ def test_however_output_is_cut_its_lines_are_the_same(chunks):
             {"epoch_s": r"is: (\S+)"},
             "an epoch of 0 s; have the program write more digits, or let our clock time its lines (--epoch)",
         ),
+        (["is: 0.00", "is: 0.00"], {"epoch_s": r"is: (\S+)"}, "an epoch of 0 s"),
+        (["is: 0.00"], {"epoch_s": r"is: (\S+)"}, "an epoch of 0 s"),
         (["is: 1e308"], {"epoch_s": r"is: (\S+)"}, "an epoch of 1e+308 s"),
         (["is: 1_5"], {"epoch_s": r"is: (\S+)"}, "'1_5' is not a number"),
         (["is: 1"], {"epoch_s": r"is: (\S+)", "quality": r"acc (\S+)"}, "quality: no printed line matches"),

@@ -185,6 +185,8 @@ class Variant(Model):
     place: str | None = Field(
         None, description="Folder to run in without a copy; null: a fresh folder, which `{run}` names in any case"
     )
+    origin: str | None = Field(None, description="Folder that `tree` is a copy of")
+    mirrored: int = Field(0, ge=0, le=100, description="Folders above `origin` whose entries are linked above each copy")
     linked: dict[str, str] = Field({}, description="Entries to link there instead of copying, such as data: name → path")
     caches: Caches | None = Field(
         None,

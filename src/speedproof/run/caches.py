@@ -182,20 +182,27 @@ def private_variables(variant: Variant, work: Path, environ: Mapping[str, str]) 
     """Return the variables that lead a program to the private folders beside the one that it works in."""
     if not is_private(variant):
         return {}
-    caches = work.with_name(_CACHES)
+    top = find_top(variant, work)
+    caches = top.with_name(_CACHES)
     return {
-        "TMPDIR": str(work.with_name(_TEMPORARY)),
+        "TMPDIR": str(top.with_name(_TEMPORARY)),
         **{name: str(caches / folder) for name, folder in CACHE_VARIABLES.items() if _is_replaced(name, environ)},
     }
 
 
+def find_top(variant: Variant, work: Path) -> Path:
+    """Return the folder that holds a run's files: the one that it works in, or the highest that is mirrored above it."""
+    return work.parents[variant.mirrored - 1] if variant.mirrored else work
+
+
 def list_private_folders(variant: Variant, work: Path) -> list[Path]:
-    return [work.with_name(_TEMPORARY), work.with_name(_CACHES)] if is_private(variant) else []
+    top = find_top(variant, work)
+    return [top.with_name(_TEMPORARY), top.with_name(_CACHES)] if is_private(variant) else []
 
 
-def overlays_folder(work: Path) -> Path:
+def overlays_folder(variant: Variant, work: Path) -> Path:
     """Return the folder beside a run's own in which an isolated program's overlays are mounted."""
-    return work.with_name(_OVERLAYS)
+    return find_top(variant, work).with_name(_OVERLAYS)
 
 
 def list_own_names() -> tuple[str, ...]:
@@ -211,7 +218,7 @@ def keep_caches(variant: Variant, work: Path) -> int:
     """Keep the compile caches that a warm-up left, for the variant's runs; return how many files they hold."""
     if variant.caches != "warm" or variant.kept_caches is None:
         return 0
-    kept, left = Path(variant.kept_caches), work.with_name(_CACHES)
+    kept, left = Path(variant.kept_caches), find_top(variant, work).with_name(_CACHES)
     shutil.rmtree(kept, ignore_errors=True)
     files = sum(len(names) for _, _, names in os.walk(left))
     if files:

@@ -65,6 +65,7 @@ class Marks:
     parameters: int | None = None
     times: list[PrintedTime] = field(default_factory=list)  # of the epochs, if the program printed them
     rates: bool = False  # whether these are one over printed rates
+    began_at_zero: bool = False  # whether the first printed time was 0, and is left out
     unseen: Arrivals = "together"  # why our own clock does not see the epochs end, if it does not
 
     @property

@@ -29,6 +29,7 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
     """
     epochs: list[tuple[int, MarkedEpoch]] = []
     times: list[PrintedTime] = []
+    began_at_zero = False
     if reading.epoch_s:
         matches = _list_matches(lines, reading.epoch_s, "--epoch-s")
         times = [
@@ -37,6 +38,8 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
         ]
         if reading.cumulative:
             times = subtract_times(times)
+        elif len(times) > 1 and times[0].seconds == 0:  # before its first step some programs print a time of nothing
+            times, began_at_zero = times[1:], True
         for (order, line, _), one in zip(matches[-len(times) :], times, strict=True):
             check_length(one.seconds, "--epoch-s", "correct its pattern")
             begun_s = line.at_s - one.seconds
@@ -49,7 +52,8 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
         epochs = _read_arrivals(lines, reading.epoch)
     qualities = find_values(lines, reading.quality, "--quality") if reading.quality else []
     samples = find_values(lines, reading.samples, "samples") if reading.samples else []
-    return replace(place_values(epochs, qualities, samples, times), rates=reading.rate is not None)
+    marks = place_values(epochs, qualities, samples, times)
+    return replace(marks, rates=reading.rate is not None, began_at_zero=began_at_zero)
 
 
 def mark_sample(time: PrintedTime, ends_s: float, seen_s: float | None) -> MarkedEpoch:

@@ -216,7 +216,7 @@ def _isolate(task: Task, command: list[str], place: Path, kept: Sequence[Path]) 
     if not variant.isolated:
         return command
     overlaid = list_overlaid(variant, task.hidden)
-    return isolated_command(command, overlays_folder(place), overlaid, kept, task.hidden)
+    return isolated_command(command, overlays_folder(variant, place), overlaid, kept, task.hidden)
 
 
 def list_overlaid(variant: Variant, hidden: Iterable[str]) -> list[str]:

@@ -11,6 +11,7 @@ from speedproof.config.model import Variant
 from speedproof.config.workload import Workload
 from speedproof.profilers import flop_hook, torch_hook
 from speedproof.run.caches import is_private, private_folders
+from speedproof.run.mirrored_folders import make_mirror
 from speedproof.util.temporary_folder import removable_folder
 
 _PACKAGE = Path(__file__).parents[2]
@@ -24,9 +25,11 @@ _MOST_WATCHED = 20_000
 def working_folder(workload: Workload, variant: Variant) -> Iterator[Path]:
     """Yield a folder for one run, which goes with it: a copy of the variant's tree, or empty; with its links, if any.
 
-    Only its owner can enter it, whatever the tree's own rights are. It may have private folders beside it.
+    Only its owner can enter it, whatever the tree's own rights are. It may have private folders beside it, and a mirror of
+    the folders above the tree's origin around it.
     """
-    with private_folders(workload, variant) if is_private(variant) else removable_folder() as place:
+    with private_folders(workload, variant) if is_private(variant) else removable_folder() as top:
+        place = make_mirror(top, workload, variant)
         if (tree := find_tree(workload, variant)) is not None:
             _copy_entries(tree, place)
         for link, target in variant.linked.items():

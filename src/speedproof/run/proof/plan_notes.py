@@ -11,15 +11,24 @@ from speedproof.util.numbers import format_count
 
 COUNTED_TITLES: dict[Counted, str] = {"epoch": "epoch", "step": "step", "interval": "interval between lines"}
 _BATCH_SIZE = re.compile(r"(?<!\S)(-{0,2}[\w.-]*(?:batch[-_]?size|\bbs)|-b)[= ]+(\d+)(?!\S)", re.IGNORECASE)
+_ESCAPE = re.compile(r"\\.")  # as in `\sstep`
+_STEP = re.compile(r"(?<![a-z])(?:step|iter(?:ation)?)s?(?![a-z])", re.IGNORECASE)
 _COMPILES = re.compile(r"compile|\bjax|numba|inductor|dynamo|triton|\bjit", re.IGNORECASE)
 
 
 def find_counted(reading: Reading) -> Counted:
-    """Return what an "epoch" of a reading is: an epoch, a step, or the interval between two lines, whatever lies in it."""
-    if reading.source == "lines" and reading.epoch:
+    """Return what an "epoch" of a reading is: an epoch, a step, or the interval between two lines of a known format.
+
+    What a caller's own pattern finds is a step if the pattern has that word, else an epoch.
+    """
+    if reading.source != "lines":
+        return "epoch"
+    if reading.epoch and reading.epoch in {one.by_arrival().epoch for one in KNOWN_FORMATS}:
         return "interval"
-    steps = {one.epoch_s for one in KNOWN_FORMATS if one.step}
-    return "step" if reading.source == "lines" and reading.epoch_s in steps else "epoch"
+    if reading.epoch_s and reading.epoch_s in {one.epoch_s for one in KNOWN_FORMATS if one.step}:
+        return "step"
+    words = _ESCAPE.sub(" ", reading.epoch or reading.epoch_s or "")
+    return "step" if _STEP.search(words) and "epoch" not in words.lower() else "epoch"
 
 
 def count_plural(number: int, counted: Counted) -> str:

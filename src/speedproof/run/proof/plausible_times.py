@@ -19,6 +19,11 @@ _MOST = 0.5  # that share in a unit that explains it
 _SOME = 0.03  # the same of too long epochs: a program may print one iteration of thirty
 
 
+def note_zero(marks: Marks) -> list[str]:
+    """Return that the first printed time is not counted, if it is 0, in at most one line."""
+    return ["its first printed time is 0, so it is skipped"] if marks.began_at_zero else []
+
+
 def check_total(times: Sequence[PrintedTime], process_s: float, ranks: int) -> None:
     """Check that a run's printed epochs can have been in a process that lasted so long, in which so many ranks may print.
 

@@ -30,6 +30,7 @@ from speedproof.run.archive.rebuild import rebuild_report
 from speedproof.run.caches import list_replaced
 from speedproof.run.commits import CommitTrees, export_commit, resolve_commit
 from speedproof.run.locks import holding_folder
+from speedproof.run.mirrored_folders import count_mirrored
 from speedproof.run.printed_times import UNIT_TITLES
 from speedproof.run.program_variables import (
     deciding_variables,
@@ -126,7 +127,8 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
         digests |= {"quality command": digest_of(evaluation.model_dump(mode="json"))} if evaluation else {}
         order_seed = draw_order_seed(out, [dict(commands), dict(digests)])
         here = source if request.workdir == "here" else None
-        basis = ProofBasis(out, request, commands, snapshot, os.environ, here, digests, evaluation, order_seed)
+        mirrored = count_mirrored(source) if request.workdir == "copy" and not (request.container or trees) else 0
+        basis = ProofBasis(out, request, commands, snapshot, os.environ, here, mirrored, digests, evaluation, order_seed)
         measured = basis.describe(request.named_reading() or request.reading("marks"), {})
         write_claims(measured)
         found = _warm_up_once(executor, measured, request, out, [dict(commands), dict(digests)], status.say)

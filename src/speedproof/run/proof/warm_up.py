@@ -39,8 +39,8 @@ from speedproof.run.proof.left_files import (
     list_changed_before,
     read_access,
 )
-from speedproof.run.proof.parent_folders import describe_beside, explain_missing, list_beside
-from speedproof.run.proof.plausible_times import check_observed_growth, check_total
+from speedproof.run.proof.parent_folders import describe_beside, describe_followed, explain_missing, list_beside
+from speedproof.run.proof.plausible_times import check_observed_growth, check_total, note_zero
 from speedproof.run.proof.profiled_warm_up import try_profiler
 from speedproof.run.proof.recognition import choose_reading, needs_recognizing, read_recognized
 from speedproof.run.proof.request import ProofRequest
@@ -255,7 +255,7 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
             seen, judge = _run_once(setting, variant, log_file, run, place)
         files = _note_files(seen, linked, before, read)
         cached = keep_caches(variant, place)
-        beside = describe_beside(list_beside(place, variant))
+        shared = [*describe_followed(variant, place), *describe_beside(list_beside(place, variant))]
         _check_end(setting, variant, seen, place, log_file)
         try:
             marked, seen, marks = _read_first(seen, request)
@@ -272,7 +272,7 @@ def _try_variant(setting: _Setting, name: str, before: Sequence[WarmUpFiles] = (
             f"{variant.title}: reports no quality, but --margin needs one; report it with speedproof.marks, print it "
             "(--quality), or measure it (--quality-command)"
         )
-    notes = [*([describe_left(seen.life.left)] if seen.life.left else []), *describe_cut(seen.cut), *beside]
+    notes = [*([describe_left(seen.life.left)] if seen.life.left else []), *describe_cut(seen.cut), *shared, *note_zero(marks)]
     observed = _observe(files.changed, seen, marks, cached).model_copy(
         update={"began_unix_ns": begun_ns, "steps": count_steps(log_file)}
     )

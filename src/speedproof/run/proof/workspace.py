@@ -24,9 +24,11 @@ from speedproof.results.run_record import PROGRAMS
 from speedproof.run.program_variables import deciding_variables
 from speedproof.run.proof.find import RESULTS
 from speedproof.run.proof.left_files import DIGESTS, Snapshot
+from speedproof.run.proof.parent_folders import list_named_above
 from speedproof.run.proof.recognition import needs_recognizing
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.variant_labels import name_variants, title_variants
+from speedproof.run.source_texts import read_sources
 from speedproof.util.errors import ConfigError, SpeedproofError
 from speedproof.util.image_file import identify_image
 
@@ -114,6 +116,7 @@ class ProofBasis:
     snapshot: Snapshot
     environ: Mapping[str, str]
     source: Path | None = None
+    mirrored: int = 0  # folders above the snapshot's source
     digests: Mapping[str, str] = field(default_factory=dict)
     evaluation: Evaluation | None = None
     order_seed: int | None = None
@@ -154,7 +157,7 @@ class ProofBasis:
         return {
             "command": command,
             "package_folders": list_package_folders(command) if image is None else [],
-            "named_folders": list_named_folders(command) if image is None else [],
+            "named_folders": [*list_named_folders(command), *self._list_above(name)] if image is None else [],
             "kept_caches": str((self.out / CACHES / name).absolute()) if request.caches == "warm" else None,
             "settings": {
                 **(describe_interpreter(command) if image is None else {"image_id": identify_image(image)}),
@@ -174,7 +177,18 @@ class ProofBasis:
         if self.source is not None:
             return {"tree": None, "linked": {}, "place": str(self.source.absolute())}
         linked = self.snapshot.list_linked(name, self.out / PROGRAMS)
-        return {"tree": f"{{workload}}/{self.snapshot.name_tree(name)}", "linked": linked}
+        place: dict[str, Any] = {"tree": f"{{workload}}/{self.snapshot.name_tree(name)}", "linked": linked}
+        if self.mirrored and self.snapshot.source is not None:
+            place |= {"origin": os.path.realpath(self.snapshot.source), "mirrored": self.mirrored}
+        return place
+
+    def _list_above(self, name: str) -> list[str]:
+        """Return the real folders above the working folder that a variant's command or sources name."""
+        source = self.snapshot.source
+        if not self.mirrored or source is None:
+            return []
+        tree = self.out / PROGRAMS / self.snapshot.name_tree(name)
+        return list_named_above(Path(os.path.realpath(source)), self.mirrored, [self.commands[name], *read_sources(tree)])
 
     def _describe_shared(self, reading: Reading) -> dict[str, Any]:
         """Return what all variants have in common."""
