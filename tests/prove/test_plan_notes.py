@@ -6,11 +6,14 @@ from speedproof.config.reading import Reading
 from speedproof.run.known_formats import KNOWN_FORMATS
 from speedproof.run.proof.plan_notes import (
     count_plural,
+    count_readings,
     describe_stop_after,
     describe_warm_caches,
     find_counted,
+    name_rate,
     question_batch_sizes,
 )
+from speedproof.stats.measure_names import title_metric
 
 NANOGPT = KNOWN_FORMATS[0]
 
@@ -32,6 +35,26 @@ NANOGPT = KNOWN_FORMATS[0]
 )
 def test_an_epoch_is_called_what_it_is(reading, counted):
     assert find_counted(reading) == counted
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        (r"achieved tok/s: (\S+)", "tok/s"),
+        (r"(\d+)\s+images per second", "images/s"),
+        (r"([\d.]+)\sit/sec", "it/s"),
+        (r"SPS: (\d+)", "SPS"),
+        (r"throughput (\S+)", "rate"),
+        (r"(\S+) samples/s", None),
+        (r"train_samples_per_second': (\S+)", None),
+    ],
+)
+def test_a_rate_is_called_by_the_unit_in_its_pattern(pattern, name):
+    reading = Reading(source="lines", rate=pattern)
+    assert name_rate(reading) == name
+    assert count_readings(2, reading) == "2 printed rates"
+    title = title_metric("samples_per_s", "training samples per second", "epoch", name)
+    assert title == (name or "training samples per second")
 
 
 def test_intervals_are_counted():

@@ -331,7 +331,7 @@ def _describe_here(found: RatioFinding) -> str:
 def _describe_doing(found: RatioFinding) -> str:
     if found.target is not None:
         return f"reaches a {found.rule.title} of {found.rule.format(found.target)}"
-    does = name_doing(found.metric, found.counted) or f"is, measured by {_name_measure(found)},"
+    does = name_doing(found.metric, found.counted, found.metric_title) or f"is, measured by {_name_measure(found)},"
     return does if found.mode == "timed" else f"{does}, under the profiler,"
 
 

@@ -24,6 +24,7 @@ class Asked(BaseModel):
     margin: float | None
     claim: Claim | None
     counted: Counted = "epoch"
+    rate: str | None = None  # what the rate is called that was read; None: training samples per second, or none was
     attempt: Annotated[int, Field(ge=1)] = 1  # of the proofs of these commands that lie beside each other
 
 

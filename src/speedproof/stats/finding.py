@@ -246,13 +246,14 @@ class Reader:
         state = judge_row(ratio, turned)
         outcome = self._judge(ratio, claim, state)
         counted = self.asked.counted if self.asked else "epoch"
+        rate = self.asked.rate if self.asked else None
         leading = list_leading(ratio.objections, outcome == "inconclusive")
         return RatioFinding(
             "ratio",
             subject,
             against,
             ratio.metric,
-            title_metric(ratio.metric, comparison.title_of(ratio.metric), counted),
+            title_metric(ratio.metric, comparison.title_of(ratio.metric), counted, rate),
             *self.read_common(ratio, turned),
             better=note.better,
             counted=counted,

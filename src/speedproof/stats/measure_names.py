@@ -1,7 +1,7 @@
 """What the time of a training epoch is called in a proof: a program's "epochs" may be steps, or intervals between lines."""
 
 from speedproof.results.asked import Counted
-from speedproof.stats.metrics import METRICS, TRAINING_EPOCH
+from speedproof.stats.metrics import METRICS, RATE, TRAINING_EPOCH
 
 _TITLES: dict[Counted, tuple[str, str]] = {  # and what a faster variant does faster
     "step": ("step", "takes a step"),
@@ -9,8 +9,10 @@ _TITLES: dict[Counted, tuple[str, str]] = {  # and what a faster variant does fa
 }
 
 
-def title_metric(metric: str, title: str, counted: Counted) -> str:
-    """Return a metric's title, or what was counted instead of training epochs."""
+def title_metric(metric: str, title: str, counted: Counted, rate: str | None = None) -> str:
+    """Return a metric's title, what was counted instead of training epochs, or how the program calls its rate."""
+    if metric == RATE and rate:
+        return rate
     return _TITLES[counted][0] if metric == TRAINING_EPOCH and counted != "epoch" else title
 
 
@@ -21,6 +23,8 @@ def name_measure(metric: str, counted: Counted, title: str = "") -> str:
     return METRICS[metric].measure or title or METRICS[metric].title
 
 
-def name_doing(metric: str, counted: Counted) -> str:
-    """Return what a faster variant does faster; nothing if the metric is no such time."""
+def name_doing(metric: str, counted: Counted, title: str) -> str:
+    """Return what a faster variant does faster; nothing if the metric, by its `title`, is no such time."""
+    if metric == RATE and title != METRICS[RATE].title:  # whatever the rate is of
+        return ""
     return _TITLES[counted][1] if metric == TRAINING_EPOCH and counted != "epoch" else METRICS[metric].verb

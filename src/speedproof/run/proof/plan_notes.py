@@ -13,6 +13,8 @@ COUNTED_TITLES: dict[Counted, str] = {"epoch": "epoch", "step": "step", "interva
 _BATCH_SIZE = re.compile(r"(?<!\S)(-{0,2}[\w.-]*(?:batch[-_]?size|\bbs)|-b)[= ]+(\d+)(?!\S)", re.IGNORECASE)
 _ESCAPE = re.compile(r"\\.")  # as in `\sstep`
 _STEP = re.compile(r"(?<![a-z])(?:step|iter(?:ation)?)s?(?![a-z])", re.IGNORECASE)
+_PER_SECOND = re.compile(r"([a-z]+)\s*(?:/|[ _]per[ _])\s*s(?:ecs?|econds?)?(?![a-z])", re.IGNORECASE)
+_SHORT_RATE = re.compile(r"(?<![a-z])[SFTQI]PS(?![a-z])", re.IGNORECASE)
 _COMPILES = re.compile(r"compile|\bjax|numba|inductor|dynamo|triton|\bjit", re.IGNORECASE)
 
 
@@ -29,6 +31,22 @@ def find_counted(reading: Reading) -> Counted:
         return "step"
     words = _ESCAPE.sub(" ", reading.epoch or reading.epoch_s or "")
     return "step" if _STEP.search(words) and "epoch" not in words.lower() else "epoch"
+
+
+def name_rate(reading: Reading) -> str | None:
+    """Return what a rate is called, by the unit in its pattern; None if it is of samples or a known format's."""
+    if not reading.rate or reading.rate in {one.rate for one in KNOWN_FORMATS}:
+        return None
+    words = _ESCAPE.sub(" ", reading.rate)
+    if per := _PER_SECOND.search(words):
+        return None if per[1].lower().startswith("sample") else f"{per[1]}/s"
+    short = _SHORT_RATE.search(words)
+    return short[0] if short else "rate"
+
+
+def count_readings(number: int, reading: Reading) -> str:
+    """Write how many epochs, steps, intervals or rates were read."""
+    return format_count(number, "printed rate") if reading.rate else count_plural(number, find_counted(reading))
 
 
 def count_plural(number: int, counted: Counted) -> str:

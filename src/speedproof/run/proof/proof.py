@@ -48,10 +48,11 @@ from speedproof.run.proof.left_files import DIGESTS, Snapshot, take_snapshot
 from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.metric_needs import check_epochs, name_gpu_need
 from speedproof.run.proof.plan_notes import (
-    count_plural,
+    count_readings,
     describe_stop_after,
     describe_warm_caches,
     find_counted,
+    name_rate,
     question_batch_sizes,
 )
 from speedproof.run.proof.progress import Progress
@@ -136,7 +137,6 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
             status.say(describe_machine(load, counters, _name_on_gpu(request), request.wait_for_quiet_min is not None))
         check_epochs(request, found.epochs)
         metric = choose_metric(request, found.epochs, bool(found.reading.rate))
-        counted = find_counted(found.reading)
         basis = replace(basis, stop_after=found.stop_after)
         measured = basis.describe(found.reading, found.epochs, metric, found.observed)
         _describe_plan(request, names, found, out, order_seed, status.say)
@@ -145,7 +145,7 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
             if question is not None:
                 status.say(question)
         _take_back_verdict(out)  # not before: a mistake that is found up to here leaves an earlier one readable
-        _leave_asked(describe_asked(request, metric, _read_attempt(out / RESULTS), counted), out / RESULTS)
+        _leave_asked(describe_asked(request, metric, _read_attempt(out / RESULTS), found.reading), out / RESULTS)
         expected_s = {name: found.process_s[name] for name in names}
         called, judges = call_variants(request), request.margin is not None
         progress = Progress(measured.config.measurement, called, expected_s, status, judges)
@@ -156,7 +156,7 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
         measured_of = [*map(scrub_command, request.commands), *(one.sha for one in (trees.commits if trees else {}).values())]
         attempt = note_attempt(out, out / RESULTS, measured_of)
         if attempt != _read_attempt(out / RESULTS):
-            _leave_asked(describe_asked(request, metric, attempt, counted), out / RESULTS)
+            _leave_asked(describe_asked(request, metric, attempt, found.reading), out / RESULTS)
             rebuild_report(evidence.asked_again(), out / RESULTS)
         report = str(out / RESULTS / PAGE_FILE)
         verdict = judge(evidence.comparison, request, metric, found.reading, report, out)
@@ -363,7 +363,11 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     if METRICS[metric].printed == "epoch" and (condition := question_batch_sizes(request.commands, counted)):
         say(condition)
     for name, title in title_variants(request).items():
-        epochs = f", {count_plural(found.epochs[name], counted)} ({_describe_clock(found, name)})" if found.epochs[name] else ""
+        epochs = (
+            f", {count_readings(found.epochs[name], found.reading)} ({_describe_clock(found, name)})"
+            if found.epochs[name]
+            else ""
+        )
         note = f"; {found.notes[name]}" if name in found.notes else ""
         say(f"{title}: {format_value(found.process_s[name], 's')}{epochs}{note}")
     if found.unwatched:
@@ -379,7 +383,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     copies_s = runs * found.copy_s
     if copies_s > max(1.0, total_s / 10):
         cost += f", and about {format_duration(copies_s)} to copy the folder (--workdir here avoids this)"
-    by = name_measure(metric, counted)
+    by = name_measure(metric, counted, name_rate(found.reading) or "")
     units = _describe_units(found.units, request)
     trusted = f"reported times are trusted ({request.trust_reported}); " if request.trust_reported else ""
     say(

@@ -15,12 +15,13 @@ from speedproof.config.model import Caches, VariablePattern
 from speedproof.config.reading import ASKED_BY, FilePattern, Pattern, RangeName, Reading, ReadingSource, TimeUnit
 from speedproof.config.validation_errors import NameKey, explain_problem, key_names
 from speedproof.profilers.formats import describe_run_tracers
-from speedproof.results.asked import Asked, Counted
+from speedproof.results.asked import Asked
 from speedproof.results.claim import ClaimText, read_claim
 from speedproof.results.experiment import LOOKS, Minutes
 from speedproof.results.names import RunTracerName
 from speedproof.results.quality import Better
 from speedproof.run.proof.loss_names import find_loss_name
+from speedproof.run.proof.plan_notes import find_counted, name_rate
 from speedproof.run.proof.request_mistakes import list_mistakes
 from speedproof.run.proof.stop_after import StopAfter, read_stop
 from speedproof.util.errors import ConfigError
@@ -429,11 +430,11 @@ def describe_key(key: str, name: NameKey, model: type[ProofRequest] = ProofReque
     return (model.model_fields[key].description or "").format_map(_Names({one: name(one) for one in model.model_fields}))
 
 
-def describe_asked(request: ProofRequest, metric: str, attempt: int, counted: Counted = "epoch") -> Asked:
+def describe_asked(request: ProofRequest, metric: str, attempt: int, reading: Reading) -> Asked:
     """Return what a report is to know of a request whose variants are compared by `metric`, of the so-manieth proof."""
     claim = read_claim(request.claim) if request.claim else None
     asked = {"command": write_call(request), "metric": metric, "margin": request.margin, "claim": claim}
-    return Asked(**asked, attempt=attempt, counted=counted)
+    return Asked(**asked, attempt=attempt, counted=find_counted(reading), rate=name_rate(reading))
 
 
 def write_call(request: ProofRequest) -> str:

@@ -16,7 +16,7 @@ from speedproof.results.comparison import Comparison, Ratio
 from speedproof.results.comparison_rows import ObjectionKind
 from speedproof.results.experiment import StopReason
 from speedproof.run.proof.next_call import write_next_call
-from speedproof.run.proof.plan_notes import find_counted
+from speedproof.run.proof.plan_notes import find_counted, name_rate
 from speedproof.run.proof.request import ProofRequest, describe_asked
 from speedproof.run.proof.variant_labels import call_variants, label_variants, title_variants
 from speedproof.stats.finding import RatioFinding, Reader, find_whole
@@ -107,6 +107,7 @@ class Verdict(_Row):
     stopped: StopReason | None = None  # why rounds ended; None: their number was fixed
     attempt: int = 1  # of the proofs of these commands that lie beside each other
     counted: Counted = "epoch"  # what is called an epoch; an interval lies between two printed lines
+    rate: str | None = None  # what the rate is called that was read, such as tok/s
     unit: str = "s"  # of each variant's value
     variants: list[MeasuredVariant] = []  # all commands, in their order
     candidates: list[Judged]
@@ -135,7 +136,7 @@ def judge(comparison: Comparison, request: ProofRequest, metric: str, reading: R
     called = _Called(request)
     first, *others = called.commands
     counted = find_counted(reading)
-    reader = Reader(comparison, describe_asked(request, metric, 1, counted), called.titles)
+    reader = Reader(comparison, describe_asked(request, metric, 1, reading), called.titles)
     ratios = {name: reader.find_timed(first, name, metric) for name in others}
     found = {name: reader.read(ratio) for name, ratio in ratios.items() if ratio}
     judged = [
@@ -157,6 +158,7 @@ def judge(comparison: Comparison, request: ProofRequest, metric: str, reading: R
         comparisons=max((ratio.comparisons for ratio in ratios.values() if ratio), default=1),
         stopped=comparison.stopped[0].reason if comparison.stopped else None,
         counted=counted,
+        rate=name_rate(reading),
         unit=comparison.metrics[metric].unit if metric in comparison.metrics else "s",
         variants=[_measure_variant(comparison, called, name, metric) for name in called.commands],
         candidates=judged,
@@ -272,7 +274,7 @@ def tabulate(verdict: Verdict) -> tuple[list[str], list[list[str]]]:
         for own, one in zip(verdict.variants, [None, *verdict.candidates], strict=True)
     ]
     metric = (
-        title_metric(verdict.metric, METRICS[verdict.metric].title, verdict.counted)
+        title_metric(verdict.metric, METRICS[verdict.metric].title, verdict.counted, verdict.rate)
         if verdict.metric in METRICS
         else verdict.metric
     )
