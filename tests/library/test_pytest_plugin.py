@@ -54,7 +54,7 @@ def run(pytester, monkeypatch):
 
 def test_a_failed_claim_fails_its_test_with_one_sentence(run):
     result = run()
-    result.assert_outcomes(passed=3, failed=2, warnings=1)
+    result.assert_outcomes(passed=3, failed=2)
     said = "Claim fails, '>= 1.5': new is 1.00× as fast as old (95 % interval 1.00–1.00×, 4 pairs)."
     result.stdout.fnmatch_lines([f"E *AssertionError: {said}", "*InconclusiveWarning: Inconclusive, '>= 1.1': *"])
     summary = result.stdout.str().partition("= speedproof =")[2]

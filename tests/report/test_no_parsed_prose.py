@@ -16,6 +16,7 @@ PARSERS = {
 # By module: what is taken apart that is no prose of ours, and by which calls.
 ALLOWED = {
     "report/figures/style.py": ("the markup of a figure", {"re.sub", "re.findall"}),
+    "report/gate_summary.py": ("how a user named a commit", {"one.sha.startswith"}),
     "report/html.py": (
         "the markup of a figure, its file's name, a link's target, white space of text that is shown, and unbroken words",
         {"re.sub", "re.split", "_UNBROKEN.fullmatch", "value.target.startswith", "value.split"},
@@ -54,7 +55,16 @@ ALLOWED = {
         "the user's pattern of a quality",
         {"re.search", "_WORD.findall", "_UNNAMED.split", "_WORD.search"},
     ),
-    "run/proof/parent_folders.py": ("paths in a program's source and output", {"re.findall", "re.sub", "_PARENTS.finditer"}),
+    "run/proof/parent_folders.py": (
+        "paths in a program's source, output and command",
+        {"re.findall", "re.sub", "_PARENTS.finditer", "_ONLY_PARENTS.findall", "name.rpartition",
+         "name.rstrip('/').rpartition"},
+    ),
+    "run/proof/plan_notes.py": (
+        "options of users' commands, and words of users' patterns",
+        {"_BATCH_SIZE.finditer", "_ESCAPE.sub", "_STEP.search", "_PER_SECOND.search", "_SHORT_RATE.search",
+         "per[1].lower().startswith"},
+    ),
     "run/proof/request.py": (
         "what users ask for",
         {"shlex.split", "commands[0].endswith", "str(text).partition",
@@ -62,7 +72,8 @@ ALLOWED = {
     ),
     "run/proof/tree_copy.py": ("paths", {"path.startswith"}),
     "run/proof/variant_labels.py": (
-        "words of users' commands", {"_WORD.findall", "own[0].startswith", "words[before - 1].startswith"},
+        "words and paths of users' commands",
+        {"_WORD.findall", "own[0].startswith", "words[before - 1].startswith", "_PATH.sub", "path[0].split"},
     ),
     "run/proof/request_mistakes.py": ("what users ask for", {"request.file.startswith"}),
     "run/proof/snakemake.py": (

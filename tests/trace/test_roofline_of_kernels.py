@@ -186,7 +186,9 @@ def test_on_a_cpu_flop_are_counted_and_no_peak_is_known(tmp_path):
     assert (summary.arithmetic.flop_per_epoch, summary.arithmetic.mfu) == (FLOP, None)
     (said,) = describe_arithmetic(summary)
     assert "268\N{NO-BREAK SPACE}MFLOP" in said
-    assert "No GPU work was recorded, so there is no peak" in said  # the file names a GPU: whether it was used is unknown
+    assert (
+        "No GPU work was recorded, so there is no GPU peak to compare it with" in said
+    )  # the file names a GPU: whether it was used is unknown
     known = summary.model_copy(update={"gpu_untraced": None})
     assert ["No GPU was used" in one for one in describe_arithmetic(known)] == [True]
     lost = known.model_copy(update={"recorded": False})  # kernels were launched, and are not in the trace

@@ -51,8 +51,7 @@ def count_readings(number: int, reading: Reading) -> str:
 
 def count_plural(number: int, counted: Counted) -> str:
     """Write how many epochs, steps or intervals there are."""
-    one, _, where = COUNTED_TITLES[counted].partition(" ")
-    return f"{format_count(number, one)}{f' {where}' if where else ''}"
+    return format_count(number, counted) + (" between lines" if counted == "interval" else "")
 
 
 def describe_stop_after(count: int, counted: Counted) -> str:
