@@ -37,7 +37,8 @@ def test_nsys_fails(row, place, prepared, profiled, fault):
 
 @pytest.mark.parametrize("fault", HANGS)
 def test_nsys_hangs(row, place, prepared, profiled, fault):
-    here = Hurried(place(prepared).folder)
+    given = place(prepared)
+    here = Hurried(given.folder, given.mark)  # by its mark, what it leaves is removed
     judge(row("experiment, under nsys", fault), here, profiled, HANGS[fault], "sleep 3000", fault == "its version hangs")
 
 

@@ -48,8 +48,7 @@ ALLOWED = {
     "run/proof/judging.py": ("the user's quality command", {"shlex.split", "word.partition"}),
     "run/proof/left_files.py": (
         "paths, and what git prints",
-        {"f'{other}/'.startswith", "name.startswith", "one[0].startswith", "f'{path}/'.startswith", "done.stdout.split",
-         "said.splitlines"},
+        {"f'{other}/'.startswith", "name.startswith", "one[0].startswith", "f'{path}/'.startswith", "done.stdout.split"},
     ),
     "run/proof/loss_names.py": (
         "the user's pattern of a quality",
