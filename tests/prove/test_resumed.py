@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from speedproof.cli.application import app
+from speedproof.run import outside_watch, resumed
 from speedproof.run.resumed import count_steps
 
 # Five epochs of $2 s, without those that the checkpoint $1 has.
@@ -27,6 +28,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "work/resumes.sh").write_text(RESUMES)
+    for module in (outside_watch, resumed):  # in the temporary folder other tests write and read files, too
+        monkeypatch.setattr(module, "list_shared_places", lambda packages, environ: (str(tmp_path),))
     return tmp_path
 
 
