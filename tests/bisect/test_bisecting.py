@@ -1,7 +1,6 @@
 """`speedproof bisect` on tiny repositories, whose programs print how long their epochs took."""
 
 import json
-import subprocess
 
 import pytest
 from typer.testing import CliRunner
@@ -13,13 +12,9 @@ from speedproof.run import outside_watch
 from speedproof.run.bisect import search
 from speedproof.run.commits import list_history, resolve_commit
 from speedproof.util.errors import ConfigError
+from tests.repositories import commit_all, git, make_repository
 
 SLOW, FAST = "echo took 0.0011 s", "echo took 0.0010 s"
-
-
-def git(folder, *words):
-    own = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-    return subprocess.run(["git", *own, *words], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
 
 
 @pytest.fixture
@@ -27,17 +22,13 @@ def repository(tmp_path, monkeypatch):
     """Return what makes a commit for each line of a program's text, with tags c0, c1, …"""
     monkeypatch.setattr(outside_watch, "list_shared_places", lambda packages, environ: ())
     monkeypatch.setattr(search, "_RUNS_OF_ENDS", 1)  # they print the same each time
-    folder = tmp_path / "repository"
-    folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
-    (folder / ".gitignore").write_text("results\n")
+    folder = make_repository(tmp_path, ignored="results")
     monkeypatch.chdir(folder)
 
     def make(*texts):
         for number, text in enumerate(texts):
             (folder / "train.sh").write_text(f"{text} # {number}\n")
-            git(folder, "add", ".")
-            git(folder, "commit", "-qm", f"Change {number}")
+            commit_all(folder, f"Change {number}")
             git(folder, "tag", f"c{number}")
         return folder
 

@@ -11,17 +11,15 @@ from speedproof.run.campaign import campaign
 from speedproof.run.campaign.campaign import read_campaign, start_campaign, try_commit
 from speedproof.run.campaign.campaign_request import make_campaign_request
 from speedproof.util.errors import ConfigError
-from tests.gate.test_gate import git, state
+from tests.repositories import commit_all, git, make_repository
+from tests.stated_verdicts import state
 
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
     """A program that sleeps for 0.1 s, and what evaluates it."""
-    folder = tmp_path / "repository"
-    folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
+    folder = make_repository(tmp_path, ignored="results")
     (folder / "evaluate.sh").write_text("echo 0.9\n")
-    (folder / ".gitignore").write_text("results\n")
     commit_change(folder, "Train", "sleep 0.1\n")
     monkeypatch.chdir(folder)
     monkeypatch.setattr(outside_watch, "list_shared_places", lambda packages, environ: ())
@@ -30,9 +28,7 @@ def repository(tmp_path, monkeypatch):
 
 def commit_change(folder, title, text, name="train.sh"):
     (folder / name).write_text(text)
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", title)
-    return git(folder, "rev-parse", "HEAD")
+    return commit_all(folder, title)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """`speedproof gate`: two commits of a tiny repository, judged by programs that sleep or by verdicts that a test states."""
 
 import json
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,28 +13,20 @@ from speedproof.run.gate.calibration import check_calibration
 from speedproof.run.gate.gate_request import make_gate_request
 from speedproof.run.gate.shared_code import describe_shared_code
 from speedproof.run.proof.next_call import write_next_call
-from speedproof.run.proof.verdict import Judged, JudgedObjection, MeasuredVariant, Verdict
 from speedproof.util.errors import ConfigError
-
-
-def git(folder, *words):
-    own = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-    return subprocess.run(["git", *own, *words], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+from tests.repositories import commit_all, git, make_repository
+from tests.stated_verdicts import state
 
 
 def commit(folder, seconds):
     (folder / "train.sh").write_text(f"sleep {seconds}\n")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", f"sleep {seconds}", "--allow-empty")
+    commit_all(folder, f"sleep {seconds}")
 
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
     """`main` sleeps for 0.02 s, and so does `same`; HEAD sleeps for 0.2 s."""
-    folder = tmp_path / "repository"
-    folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
-    (folder / ".gitignore").write_text("results\n")
+    folder = make_repository(tmp_path, ignored="results")
     commit(folder, 0.02)
     git(folder, "checkout", "-q", "-b", "change")
     commit(folder, 0.02)
@@ -44,24 +35,6 @@ def repository(tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(outside_watch, "list_shared_places", lambda packages, environ: ())
     return folder
-
-
-def state(outcome="claim holds", low=0.98, high=1.02, blocks=False, **more):
-    """Return a verdict of base and head."""
-    objection = JudgedObjection(kind="clocks", command=None, blocks=blocks, values={}, names=[], sentence="its clocks disagree")
-    judged = Judged(
-        command="sh train.sh", against="sh train.sh", outcome=outcome, ratio=1.0, low=low, high=high, observed=None, pairs=6,
-        quality=None, objections=[objection] if blocks else [], more=None, sentence="",
-    )  # fmt: skip
-    variants = [
-        MeasuredVariant(name=name, label="", command="sh train.sh", value=value, low=None, high=None)
-        for name, value in (("base", 2.0), ("head", 2.5))
-    ]
-    verdict = Verdict(
-        outcome=outcome, exit_status=0, claim=None, metric="process_s", source="process", rounds=6, equivalence_margin=0.02,
-        trust_reported=None, variants=variants, candidates=[judged], report="page.html",
-    )  # fmt: skip
-    return verdict.model_copy(update=more)
 
 
 @pytest.fixture

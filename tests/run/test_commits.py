@@ -1,17 +1,10 @@
 """Commits as folders: what git holds, nothing of the working folder, and the build of each."""
 
-import subprocess
-
 import pytest
 
 from speedproof.run.commits import BuildError, build_folder, export_commit, resolve_commit
 from speedproof.util.errors import ConfigError
-
-
-def git(folder, *words):
-    own = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always")
-    done = subprocess.run(["git", *own, *words], cwd=folder, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+from tests.repositories import commit_all, git, make_repository
 
 
 def write(folder, name, text):
@@ -19,24 +12,17 @@ def write(folder, name, text):
     (folder / name).write_text(text)
 
 
-def commit(folder, message):
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", message)
-
-
 @pytest.fixture
 def repository(tmp_path):
     """Two commits: `old` says before, `main` says after; a file that is kept out of archives; an edit that is not committed."""
-    folder = tmp_path / "repository"
-    folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
+    folder = make_repository(tmp_path)
     write(folder, "train.py", "before\n")
     write(folder, "part/inner.py", "inner\n")
     write(folder, ".gitattributes", "part export-ignore\n")
-    commit(folder, "old")
+    commit_all(folder, "old")
     git(folder, "tag", "old")
     write(folder, "train.py", "after\n")
-    commit(folder, "new")
+    commit_all(folder, "new")
     write(folder, "train.py", "edited\n")
     return folder
 

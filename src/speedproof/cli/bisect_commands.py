@@ -1,12 +1,11 @@
 """What people type to find the commit that changed the speed."""
 
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from speedproof.cli.exits import NO_VERDICT, ending_as_proof, print_nothing, say
+from speedproof.cli.exits import ending_as_proof, print_json_error, print_nothing, say
 from speedproof.cli.options import command
 from speedproof.cli.request_options import OUTPUT, RequestCommand, take_given
 from speedproof.util.errors import SpeedproofError
@@ -18,12 +17,10 @@ commands = typer.Typer()
 
 
 def print_bisect_error(error: SpeedproofError) -> None:
-    """Print an error as JSON, for readers of JSON."""
+    """Print an error as JSON, in place of a result."""
     from speedproof.results.bisect_result import BisectResult
 
-    version = BisectResult.model_fields["schema_version"].default
-    found = {"schema_version": version, "outcome": "error", "exit_status": NO_VERDICT, "message": str(error)}
-    typer.echo(dumps(found, indent=1))
+    print_json_error(error, BisectResult.model_fields["schema_version"].default)
 
 
 def _find_bisect_model() -> type["BisectRequest"]:

@@ -1,15 +1,13 @@
 """What people and their programs type to try many changes, one after the other."""
 
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from speedproof.cli.exits import NO_VERDICT, ProofCommand, ending_as_proof, say
+from speedproof.cli.exits import ProofCommand, ending_as_proof, print_json_error, print_nothing, say
 from speedproof.cli.options import command
 from speedproof.cli.request_options import OUTPUT, RequestCommand, take_given
-from speedproof.util.errors import SpeedproofError
 
 if TYPE_CHECKING:
     from speedproof.run.campaign.campaign_request import CampaignRequest
@@ -22,11 +20,6 @@ CampaignFolder = Annotated[Path, typer.Option("--out", help="Folder of the campa
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON", rich_help_panel=OUTPUT)]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress", rich_help_panel=OUTPUT)]
 _OUT = Path("results/campaign")
-
-
-def print_try_error(error: SpeedproofError) -> None:
-    """Print an error as JSON, for readers of JSON."""
-    typer.echo(dumps({"outcome": "error", "exit_status": NO_VERDICT, "message": str(error)}, indent=1))
 
 
 def _find_campaign_model() -> type["CampaignRequest"]:
@@ -44,7 +37,7 @@ class StartCommand(RequestCommand):
 class TryCommand(ProofCommand):
     """The command `campaign try`."""
 
-    print_as_json = staticmethod(print_try_error)
+    print_as_json = staticmethod(print_json_error)
 
 
 @command(
@@ -81,7 +74,7 @@ def try_change(
     """
     from speedproof.run.proof.live_status import Status
 
-    with ending_as_proof(out, print_try_error if json else lambda _: None):
+    with ending_as_proof(out, print_json_error if json else print_nothing):
         with Status(quiet) as status:
             status.go_on_with("starting")
             from speedproof.run.campaign.campaign import try_commit

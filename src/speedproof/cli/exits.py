@@ -50,17 +50,18 @@ ERROR_FILE = "error.txt"
 
 
 def print_error(error: SpeedproofError) -> None:
-    """Print an error as JSON, for readers of JSON."""
-    from json import dumps
-
+    """Print an error as JSON, in place of a verdict."""
     from speedproof.run.proof.verdict import Verdict
 
-    found = {
-        "schema_version": Verdict.model_fields["schema_version"].default,
-        "outcome": "error",
-        "exit_status": NO_VERDICT,
-        "message": str(error),
-    }
+    print_json_error(error, Verdict.model_fields["schema_version"].default)
+
+
+def print_json_error(error: SpeedproofError, version: int | None = None) -> None:
+    """Print an error as JSON, in place of a result whose schema has this version."""
+    from json import dumps
+
+    versioned = {} if version is None else {"schema_version": version}
+    found = {**versioned, "outcome": "error", "exit_status": NO_VERDICT, "message": str(error)}
     typer.echo(dumps(found, indent=1))
 
 

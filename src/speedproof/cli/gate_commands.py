@@ -1,12 +1,11 @@
 """What people type to keep a slower commit out."""
 
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from speedproof.cli.exits import NO_VERDICT, ending_as_proof, say
+from speedproof.cli.exits import ending_as_proof, print_json_error, say
 from speedproof.cli.options import command
 from speedproof.cli.request_options import OUTPUT, RequestCommand, take_given
 from speedproof.util.errors import SpeedproofError
@@ -22,12 +21,10 @@ commands = typer.Typer()
 
 
 def print_gate_error(error: SpeedproofError) -> None:
-    """Print an error as JSON, for readers of JSON."""
+    """Print an error as JSON, in place of a result."""
     from speedproof.results.gate_result import GateResult
 
-    version = GateResult.model_fields["schema_version"].default
-    found = {"schema_version": version, "outcome": "error", "exit_status": NO_VERDICT, "message": str(error)}
-    typer.echo(dumps(found, indent=1))
+    print_json_error(error, GateResult.model_fields["schema_version"].default)
 
 
 def _find_gate_model() -> type["GateRequest"]:

@@ -1,11 +1,11 @@
 """What `speedproof bisect` is asked: one command, and how its runs are read and isolated."""
 
-import shlex
 from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
 from speedproof.results.experiment import Minutes
+from speedproof.run.proof.command_lookup import join_command
 from speedproof.run.proof.request import Command, ProofRequest, check_model, name_option, option
 
 BISECT_BUDGET_MIN = 240.0
@@ -37,6 +37,5 @@ def make_bisect_request(words: list[str], options: dict[str, Any]) -> BisectRequ
 
     Raises :class:`ConfigError` with all that is wrong.
     """
-    command = words[0] if len(words) == 1 else shlex.join(words)
-    values = {**options, "commands": [command] * 2, "names": ["good", "bad"], "workdir": "commit"}
+    values = {**options, "commands": [join_command(words)] * 2, "names": ["good", "bad"], "workdir": "commit"}
     return check_model(BisectRequest, values, "bisect", name_option)

@@ -1,6 +1,5 @@
 """What a campaign is asked: one command, its first reference, and how many tries share the error."""
 
-import shlex
 from typing import Any, ClassVar
 
 from pydantic import ConfigDict, Field
@@ -8,6 +7,7 @@ from pydantic import ConfigDict, Field
 from speedproof.config.base import Natural, Positive
 from speedproof.config.reading import FilePattern
 from speedproof.run.gate.gate_request import GateRequest, Percent, read_percent
+from speedproof.run.proof.command_lookup import join_command
 from speedproof.run.proof.request import check_model, name_option, option
 
 _PANEL = "Campaign"
@@ -42,6 +42,5 @@ def make_campaign_request(words: list[str], options: dict[str, Any]) -> Campaign
 
     Raises :class:`ConfigError` with all that is wrong.
     """
-    command = words[0] if len(words) == 1 else shlex.join(words)
-    values = {**options, "commands": [command] * 2, "names": _NAMES, "workdir": "commit"}
+    values = {**options, "commands": [join_command(words)] * 2, "names": _NAMES, "workdir": "commit"}
     return check_model(CampaignRequest, values, "campaign start", name_option)

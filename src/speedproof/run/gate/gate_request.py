@@ -1,12 +1,12 @@
 """What `speedproof gate` is asked: one command, two commits, and the limits."""
 
 import re
-import shlex
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ConfigDict
 
+from speedproof.run.proof.command_lookup import join_command
 from speedproof.run.proof.request import Command, ProofRequest, check_model, name_option, option
 from speedproof.stats.gating import GateLimits
 
@@ -75,7 +75,6 @@ def make_gate_request(words: list[str], options: dict[str, Any]) -> GateRequest:
 
     Raises :class:`ConfigError` with all that is wrong.
     """
-    command = words[0] if len(words) == 1 else shlex.join(words)
-    values = {**options, "commands": [command] * 2, "names": ["base", "head"], "workdir": "commit"}
+    values = {**options, "commands": [join_command(words)] * 2, "names": ["base", "head"], "workdir": "commit"}
     request = check_model(GateRequest, values, "gate", name_option)
     return request.model_copy(update={"claim": f">= {request.limits.claimed:.6g}"})

@@ -13,6 +13,11 @@ _BUILTINS = {"cd", "export", "source", ".", "set", "ulimit", "exec"}
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
+def join_command(words: list[str]) -> str:
+    """Return a command as a shell reads it, given as one word or as several."""
+    return words[0] if len(words) == 1 else shlex.join(words)
+
+
 def resolve_command(command: str, source: Path, path: str, contained: bool = False) -> tuple[str, list[str]]:
     """Return a command that means the same in a copy of the folder `source`, and what is wrong with it, if anything.
 
