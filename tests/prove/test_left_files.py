@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.config.model import Variant
+from speedproof.run import outside_watch
 from speedproof.run.proof import warm_up
 from speedproof.run.proof.left_files import WarmUpFiles, find_left_files
 from tests.support import without_machine
@@ -24,6 +25,8 @@ def home(tmp_path, monkeypatch):
         (tmp_path / name).mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    # In the temporary folder other tests create files, too.
+    monkeypatch.setattr(outside_watch, "list_shared_places", lambda packages, environ: (str(tmp_path / "home"),))
     (tmp_path / "work/reads.sh").write_text(READS)
     (tmp_path / "work/leaves.sh").write_text(LEAVES)
     return tmp_path / "home"
