@@ -142,6 +142,19 @@ def test_reports_that_flatter_a_variant_are_objected_to(one, other):
     assert (found.kind, found.variant) == ("clocks", "b")
 
 
+@pytest.mark.parametrize(
+    ("spread", "kind"),
+    [
+        ((0.3, 0.5, 0.9, 1.2, 0.6, 1.0), "unsupported"),  # t = 5.5 of 5 degrees: above 3.4 (99 %), below 5.9 (99.9 %)
+        ((0.6, 0.7, 0.9, 0.9, 0.7, 0.7), "clocks"),  # t = 15
+    ],
+)
+def test_what_a_busy_machine_shows_of_one_honest_program_in_a_hundred_accuses_none(spread, kind):
+    pairs = [(ran(0.023, 0.023), ran(0.020, 0.020 + late / 1000)) for late in spread]
+    (found,) = object_to_faster(pairs)
+    assert (found.kind, found.variant, found.blocks) == (kind, "b", True)
+
+
 def test_what_is_too_noisy_to_check_supports_nothing():
     pairs = [(ran(0.2, 0.2), ran(0.1, observed_s)) for observed_s in (0.1, 0.3, 0.12, 0.28)]
     found = object_to_faster(pairs)

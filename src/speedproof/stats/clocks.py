@@ -76,7 +76,7 @@ def sum_excesses(excesses: Mapping[str, Sequence[float]]) -> LowerBound:
     What the other one takes longer to start, for example, would hide what this one does elsewhere.
     """
     slower = [values for values in excesses.values() if LowerBound.of([-value for value in values]).least <= 0]
-    return LowerBound.of([sum(parts) for parts in zip(*slower, strict=True)]) if slower else LowerBound(0.0, 0.0)
+    return LowerBound.of([sum(parts) for parts in zip(*slower, strict=True)]) if slower else LowerBound(0.0, 0.0, 0.0)
 
 
 def list_excesses(pairs: Sequence["ClockPair"]) -> Excesses:
@@ -246,6 +246,7 @@ class Unreported:
     reported: float  # how many times as fast it is by its reports, as a logarithm
     hidden: float  # by how much what it leaves out changes that
     significant: bool
+    beyond_chance: bool  # what one of a hundred honest programs shows by chance accuses none
     values: dict[str, float]
 
 
@@ -274,6 +275,7 @@ def find_unreported(pairs: Sequence[ClockPair]) -> Unreported | None:
         reported=reported,
         hidden=min(shares.centre, math.log1p(seconds.centre / base_s) if seconds.centre > 0 else 0.0),
         significant=seconds.least > 0 and shares.least > 0,
+        beyond_chance=seconds.beyond_chance > 0 and shares.beyond_chance > 0,
         values={
             "reported": math.exp(reported),
             "observed": math.exp(fmean(math.log(others / own) for _, _, own, others in known)),
@@ -289,7 +291,8 @@ def _check_epochs(variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
     if left is None:
         return None
     if left.hidden > max(TOLERANCE, _SHARE * abs(left.reported)) and left.significant:
-        return Objection(kind="clocks", variant=variant, blocks=True, values=left.values)
+        kind = "clocks" if left.beyond_chance else "unsupported"
+        return Objection(kind=kind, variant=variant, blocks=True, values=left.values)
     # Noise does not flatter what is reported as slower.
     if left.reported > -TOLERANCE and left.hidden > max(_NOISY, _EATEN * left.reported):
         return Objection(kind="unsupported", variant=variant, blocks=True, values=left.values)

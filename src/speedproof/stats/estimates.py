@@ -12,6 +12,7 @@ from speedproof.results.quality import Better
 
 CONFIDENCE = 0.95
 _ONE_SIDED = 0.99  # of :class:`LowerBound`
+_BEYOND_CHANCE = 0.999
 LEAST_PAIRS = 4  # of which a verdict is given
 LEAST_HOSTS = 3  # that speak for a model of GPU
 
@@ -121,19 +122,21 @@ def estimate_mean(values: Sequence[float], comparisons: int = 1) -> Estimate:
 
 @dataclass(frozen=True)
 class LowerBound:
-    """A mean, and the lower end of its one-sided interval at 99 %: what is above 0 there is significant."""
+    """A mean, and the lower ends of its one-sided intervals at 99 % and 99.9 %: what is above 0 there is significant."""
 
     centre: float
     least: float
+    beyond_chance: float
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "LowerBound":
         """Return the mean of at least one value; of a single one it has no lower end."""
         centre = fmean(values)
         if len(values) < 2:
-            return cls(centre, -math.inf)
-        quantile = one_sided_quantile(len(values) - 1, _ONE_SIDED)
-        return cls(centre, centre - quantile * stdev(values) / math.sqrt(len(values)))
+            return cls(centre, -math.inf, -math.inf)
+        error = stdev(values) / math.sqrt(len(values))
+        ends = [centre - one_sided_quantile(len(values) - 1, confidence) * error for confidence in (_ONE_SIDED, _BEYOND_CHANCE)]
+        return cls(centre, *ends)
 
 
 def list_log_ratios(pairs: Sequence[Pair]) -> list[float]:
