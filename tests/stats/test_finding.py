@@ -96,6 +96,13 @@ def test_a_condition_begins_with_a_command_as_it_was_typed(comparison):
     assert said.endswith(". python b.py uses 3.0 cores, the other 1.0.")
 
 
+@pytest.mark.parametrize(("low", "centre", "high", "ends"), [(0.08, 0.0862, 0.09, True), (0.6, 0.7, 0.8, False)])
+def test_a_ratio_below_a_half_is_said_the_other_way_round_too(comparison, low, centre, high, ends):
+    ratio = ratio_of(comparison, "slower").model_copy(update={"low": low, "centre": centre, "high": high})
+    said = write_proof_sentence(Reader(comparison).read(ratio), None, fixed_rounds=True)
+    assert ("and takes 11.6× as long" in said) == ends  # 1 / 0.0862
+
+
 def test_speedups_of_two_variants_all_speak_for_the_faster_by_the_first_metric(comparison):
     for own in group_speedups(comparison):
         assert {found.subject for found in own} == {NamedVariant("fast", comparison.variants["fast"])}
