@@ -9,8 +9,10 @@ from speedproof.cli.application import app
 from speedproof.report.bisect_phrases import list_bisect_lines
 from speedproof.results.bisect_result import BisectedCommit, BisectResult, ChangeRatio
 from speedproof.run import outside_watch
-from speedproof.run.bisect import search
+from speedproof.run.bisect import bisecting, search
+from speedproof.run.bisect.commit_runs import CommitRuns
 from speedproof.run.commits import list_history, resolve_commit
+from speedproof.util.child_processes import StoppedError
 from speedproof.util.errors import ConfigError
 from tests.repositories import commit_all, git, make_repository
 
@@ -69,6 +71,17 @@ def test_ends_that_do_not_differ_end_it(repository):
     repository(FAST, SLOW, FAST)
     found, status = bisect()
     assert (status, found.outcome, found.commit, found.commits_run) == (1, "no difference", None, 2)
+
+
+def test_an_interrupted_one_says_that_nothing_is_kept(repository, monkeypatch):
+    repository(FAST, SLOW)
+
+    def stop(runs, places):
+        raise StoppedError("SIGINT")
+
+    monkeypatch.setattr(CommitRuns, "measure", stop)
+    done = call("c0", "main", "--quiet", "--", "sh train.sh")
+    assert (done.exit_code, str(done.exception)) == (1, bisecting.INTERRUPTED)
 
 
 def test_an_end_that_does_not_build_is_an_error(repository):

@@ -11,8 +11,8 @@ from speedproof.run import outside_watch
 from speedproof.run.gate import calibration, gate
 from speedproof.run.gate.calibration import check_calibration
 from speedproof.run.gate.gate_request import make_gate_request
-from speedproof.run.gate.shared_code import describe_shared_code
 from speedproof.run.proof.next_call import write_next_call
+from speedproof.run.shared_code import describe_shared_code
 from speedproof.util.errors import ConfigError
 from tests.repositories import commit_all, git, make_repository
 from tests.stated_verdicts import state
@@ -194,15 +194,15 @@ def test_a_package_that_is_imported_from_the_repository_is_named(repository, tmp
     found = {"mine": repository.as_uri(), "other": "file:///elsewhere"}
     python.write_text(f"#!/bin/sh\necho '{json.dumps(found)}'\n")
     python.chmod(0o755)
-    (note,) = describe_shared_code(make_gate_request([str(python), "train.py"], {}), repository)
+    (note,) = describe_shared_code(make_gate_request([str(python), "train.py"], {}), repository, [])
     assert note.startswith(f"mine is installed in editable mode from {repository}: ")
-    assert describe_shared_code(make_gate_request(["sh", "train.sh"], {}), repository) == []
+    assert describe_shared_code(make_gate_request(["sh", "train.sh"], {}), repository, []) == []
 
 
 def test_submodules_are_named(repository):
     base = gate.find_commit(repository, "main", repository / "out")
-    assert gate.name_submodules(base) == []
-    (note,) = gate.name_submodules(base, replace(base, submodules=("lib", "data")))
+    request = make_gate_request(["sh", "train.sh"], {})
+    (note,) = describe_shared_code(request, repository, [base, replace(base, submodules=("lib", "data"))])
     assert note == "left empty, because they are submodules: lib, data"
 
 

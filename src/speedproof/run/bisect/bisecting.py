@@ -15,11 +15,14 @@ from speedproof.run.locks import holding_devices, holding_folder
 from speedproof.run.proof.executor import PROOF_LOG, commit_in_environment, ending_in_order, logging_to
 from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.quiet import wait_aloud
+from speedproof.run.shared_code import describe_shared_code
 from speedproof.stats.estimates import Estimate
 from speedproof.util.errors import ConfigError
 from speedproof.util.numbers import format_count
 from speedproof.util.progress_bar import without_progress
 from speedproof.util.secrets import scrub_command
+
+INTERRUPTED = "interrupted: nothing was found yet; the same command starts over"
 
 
 def bisect_commits(request: BisectRequest, good: str, bad: str, out: Path, source: Path, status: Status) -> BisectResult:
@@ -29,11 +32,14 @@ def bisect_commits(request: BisectRequest, good: str, bad: str, out: Path, sourc
     """
     if out.resolve() == source.resolve():
         raise ConfigError(f"--out: {out} is the working folder itself; name a folder for the results")
-    history = list_history(resolve_commit(source, good), resolve_commit(source, bad))
+    ends = resolve_commit(source, good), resolve_commit(source, bad)
+    history = list_history(*ends)
     if len(history) < 2:
         raise ConfigError(f"{good} and {bad}: no commit between them changes {source.name}; nothing can differ")
     runs = CommitRuns(request, history, source, out, status)
     status.say(f"{format_count(len(history) - 1, 'commit')} from {history[0].sha[:12]} to {history[-1].sha[:12]}")
+    for note in describe_shared_code(request, source, ends):
+        status.say(note)
     device = "cuda" if request.device != "cpu" and list_gpu_uuids() else "cpu"
     waiting = wait_aloud(status) if request.wait else None
     began_s = time.monotonic()
@@ -46,7 +52,7 @@ def bisect_commits(request: BisectRequest, good: str, bad: str, out: Path, sourc
         holding_devices(device, request.gpus, waiting=waiting),
         logging_to(out / PROOF_LOG),
         commit_in_environment(),
-        ending_in_order(status),
+        ending_in_order(status, INTERRUPTED),
         without_progress(),
     ):
         try:

@@ -15,6 +15,7 @@ from speedproof.run.locks import holding_folder
 from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.proof import prove_request
 from speedproof.run.proof.verdict import Judged
+from speedproof.run.shared_code import describe_shared_code
 from speedproof.stats.false_discoveries import count_comparisons
 from speedproof.util.errors import ConfigError
 from speedproof.util.secrets import scrub_command
@@ -107,6 +108,8 @@ def _begin_try(campaign: Campaign, reference: Commit, head: Commit) -> Try:
 
 def _measure(row: Try, request: CampaignRequest, both: tuple[Commit, Commit], out: Path, source: Path, status: Status) -> Try:
     asked = request.model_copy(update={"head": row.commit, "joint_with": row.comparisons - 1})
+    for note in describe_shared_code(request, source, both):
+        status.say(note)
     began_s = time.monotonic()
     trees = CommitTrees(dict(zip("ab", both, strict=True)), request.build)
     verdict = prove_request(asked, out / _TRIES / f"{row.number:03d}-{row.commit[:12]}", source, status, trees)

@@ -9,10 +9,10 @@ from speedproof.results.gate_result import GATE_FILE, GATE_STATUS, GatedCommit, 
 from speedproof.run.commits import Commit, CommitTrees, resolve_commit
 from speedproof.run.gate.calibration import check_calibration
 from speedproof.run.gate.gate_request import GateRequest
-from speedproof.run.gate.shared_code import describe_shared_code
 from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.proof import prove_request
 from speedproof.run.proof.verdict import Judged, Verdict
+from speedproof.run.shared_code import describe_shared_code
 from speedproof.stats.gating import decide_gate
 from speedproof.util.errors import ConfigError
 from speedproof.util.secrets import scrub_command
@@ -31,7 +31,7 @@ def gate_commits(request: GateRequest, out: Path, source: Path, status: Status) 
         outcome = "passed" if request.improvement is None else "no improvement"
         found = found.model_copy(update={"outcome": outcome, "reason": "nothing changed"})
     else:
-        found.notes += [*describe_shared_code(request, source), *name_submodules(base, head)]
+        found.notes += describe_shared_code(request, source, (base, head))
         for note in [*check_calibration(request, out), *found.notes]:
             status.say(note)
         began_s = time.monotonic()
@@ -49,12 +49,6 @@ def find_commit(source: Path, name: str, out: Path) -> Commit:
     if out.resolve() == source.resolve():
         raise ConfigError(f"--out: {out} is the working folder itself; name a folder for the results")
     return resolve_commit(source, name)
-
-
-def name_submodules(*commits: Commit) -> list[str]:
-    """Return a line if the commits need what an export leaves empty."""
-    names = dict.fromkeys(name for commit in commits for name in commit.submodules)
-    return [f"left empty, because they are submodules: {', '.join(names)}"] if names else []
 
 
 def _begin_result(request: GateRequest, base: Commit, head: Commit) -> GateResult:

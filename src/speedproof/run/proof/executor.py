@@ -108,13 +108,13 @@ def _ask_doctor(config: Config, results: Path) -> None:
 
 
 @contextmanager
-def ending_in_order(status: Status) -> Iterator[None]:
-    """Let a stop signal end the run that goes on, then this process; asked twice more, at once."""
+def ending_in_order(status: Status, interrupted: str = INTERRUPTED) -> Iterator[None]:
+    """Let a stop signal end the run that goes on, then this process, with a message; asked twice more, at once."""
     try:
         with answering_stops(Patience(ENDING, status.say)), raising_when_stopped():
             yield
     except StoppedError:
-        raise TrainingError(INTERRUPTED) from None
+        raise TrainingError(interrupted) from None
 
 
 @contextmanager
