@@ -32,7 +32,7 @@ from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.left_files import Snapshot, take_snapshot
 from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.progress import Progress, Records
-from speedproof.run.proof.request import check_request, write_call
+from speedproof.run.proof.request import ProofRequest, check_request, write_call
 from speedproof.run.proof.snakemake import ProfileExecutor, await_end, find_profile, passing_on_stops, write_profile
 from speedproof.run.proof.warm_up import WarmUp
 from speedproof.run.proof.workspace import ProofBasis, write_claims
@@ -234,6 +234,13 @@ def test_the_plan_says_what_is_chosen_of_caches_and_folders(place, measured, mon
     monkeypatch.setattr(proof, "_warm_up_once", lambda *_: WARM)
     told = " ".join(call(*words).stderr.split())
     assert (f"speedproof: {said}" in told, told.count("caches:")) == (True, words != ["--isolate"]), told
+
+
+@pytest.mark.parametrize(
+    ("words", "metric"), [("wall time", "process_s"), ("Epoch time", "training_epoch_s"), ("rate", "samples_per_s")]
+)
+def test_a_metric_may_be_called_as_help_calls_it(words, metric):
+    assert ProofRequest(commands=["a", "b"], metric=words).metric == metric
 
 
 def test_an_epochs_metric_without_epochs_ends_after_the_warm_up(place, measured):

@@ -15,7 +15,10 @@ commands = typer.Typer()
 
 CommandLines = Annotated[
     list[str],
-    typer.Argument(help="Two or more commands, each in quotes (shell syntax: \"sh -c '…'\"); or a file made by `init`"),
+    typer.Argument(
+        help="Two or more commands, each in quotes (NAME=value may precede; other shell syntax: \"sh -c '…'\"); "
+        "or a file made by `init`"
+    ),
 ]
 
 
@@ -40,7 +43,7 @@ def run_prove(
 ) -> None:
     """Test whether one command is faster than another: `speedproof prove 'python a.py' 'python b.py'`.
 
-    The ratio is the first command's time over the second's.
+    The ratio is the first command's time over the second's: above 1, the second is faster.
 
     Exit status 0: faster or slower, or the claim holds. 1: equivalent, the claim fails, or a worse quality.
     2: inconclusive, or the quality is not established. 3: an error.

@@ -15,7 +15,7 @@ from speedproof.config.model import Caches, VariablePattern
 from speedproof.config.reading import ASKED_BY, FilePattern, Pattern, RangeName, Reading, ReadingSource, TimeUnit
 from speedproof.config.validation_errors import NameKey, explain_problem, key_names
 from speedproof.profilers.formats import describe_run_tracers
-from speedproof.results.asked import Asked
+from speedproof.results.asked import Asked, MetricText
 from speedproof.results.claim import ClaimText, read_claim
 from speedproof.results.experiment import LOOKS, Minutes
 from speedproof.results.names import RunTracerName
@@ -123,12 +123,14 @@ class ProofRequest(Model):
     )
 
     claim: ClaimText | None = option(None, _CLAIM_PANEL, "Speedup to test, for example '>= 1.5'. Default: any difference")
-    metric: str | None = option(
-        None, _CLAIM_PANEL, "Metric to compare. Default: epoch time if every command reports epochs, else wall time"
+    metric: MetricText | None = option(
+        None,
+        _CLAIM_PANEL,
+        "Metric to compare, such as 'wall time'. Default: epoch time if every command reports epochs, else wall time",
     )
 
     epoch: Pattern | None = option(
-        None, _READING_PANEL, "Regex for a line printed once per epoch: from each to the next is one epoch"
+        None, _READING_PANEL, "Regex for a line printed once per epoch; from one such line to the next is an epoch"
     )
     epoch_s: Pattern | None = option(
         None, _READING_PANEL, "Regex whose capture group is the epoch time; with {file}, the column's name"
@@ -147,7 +149,7 @@ class ProofRequest(Model):
     trust_reported: str | None = option(
         None,
         _READING_PANEL,
-        "Accept reported times even if speedproof's clock disagrees",
+        "Accept reported times although speedproof's clock disagrees, for this reason",
         metavar="REASON",
         pattern=r"^[^\r\n]{1,200}$",
     )
@@ -180,14 +182,14 @@ class ProofRequest(Model):
         le=1000,
     )
     budget_min: Minutes | None = option(
-        None, _ROUNDS_PANEL, "Time limit for all rounds. Default: 30", flag="--budget", metavar="MINUTES"
+        None, _ROUNDS_PANEL, "Time limit for all rounds, without the warm-up. Default: 30", flag="--budget", metavar="MINUTES"
     )
     control: bool = option(False, _ROUNDS_PANEL, "Run the first command twice per round to show the noise")
     timeout_s: Positive | None = option(None, _ROUNDS_PANEL, "Time limit for each run", flag="--timeout", metavar="SECONDS")
     stop_after: StopText | None = option(
         None,
         _ROUNDS_PANEL,
-        "End each run after so many epochs (10), or those of so long a warm-up (60s)",
+        "End each run after so many epochs, such as 10, or after as many as a warm-up has in a time, such as 60s",
         metavar="EPOCHS|TIME",
     )
     wait: bool = option(False, _ROUNDS_PANEL, "Wait for another measurement here to end. Default: exit with an error")
