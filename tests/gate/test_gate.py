@@ -66,8 +66,8 @@ def test_a_slower_head_is_a_regression_and_the_base_is_measured_as_it_was(reposi
     assert found["base"]["value"] < found["head"]["value"]
     assert found["base"]["sha"] == git(repository, "rev-parse", "main")
     assert json.loads((repository / "results/gate/gate.json").read_text()) == found
-    assert "| Regression | main" in (repository / "summary.md").read_text()
-    assert "it is slower by more than 100 %" in (repository / "summary.md").read_text()
+    assert "| base | main" in (repository / "summary.md").read_text()
+    assert "% longer, and at most 100 % is allowed" in (repository / "summary.md").read_text()
     typed = json.loads((repository / "results/gate/proof/results/asked.json").read_text())["command"]
     assert typed == "speedproof gate 'sh train.sh' --device cpu --regression 100%"
 
@@ -129,7 +129,7 @@ def test_a_mistake_is_one_line_and_an_error_in_json_and_summary(repository, spee
     assert found["message"].startswith(said)
     assert "\n" not in found["message"]
     if words[0] != "--claim":  # what is no command line is found before there is a summary to write
-        assert "### Speed: error" in (repository / "summary.md").read_text()
+        assert "Speed gate: error" in (repository / "summary.md").read_text()
 
 
 def test_several_words_are_one_command():

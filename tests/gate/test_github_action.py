@@ -1,8 +1,10 @@
 """The GitHub Action: what its two steps write, and the one comment, on a server that stands in for GitHub."""
 
+import http.client
 import json
 import re
 import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -14,6 +16,7 @@ from speedproof.cli.github_action import run_step, write_comment
 from speedproof.results.gate_result import GatedCommit, GateResult
 from tests.workflow.checkout import ROOT
 
+POPEN = subprocess.Popen
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 ERROR = {"schema_version": 1, "outcome": "error", "exit_status": 3, "message": "no\n100 %"}
 
@@ -46,11 +49,13 @@ def gate(monkeypatch):
     called = []
 
     def stand_in(found, status):
-        def run(words, **more):
-            called.append((words, more["env"]))
-            return subprocess.CompletedProcess(words, status, found if isinstance(found, str) else json.dumps(found))
+        printed = found if isinstance(found, str) else json.dumps(found)
 
-        monkeypatch.setattr(github_action.subprocess, "run", run)
+        def start(words, **more):
+            called.append((words, more["env"]))
+            return POPEN([sys.executable, "-S", "-c", f"print({printed!r}); raise SystemExit({status})"], **more)
+
+        monkeypatch.setattr(github_action.subprocess, "Popen", start)
         return called
 
     return stand_in
@@ -62,7 +67,7 @@ def gate(monkeypatch):
         (state(), 0, {}, 0, "::notice title=speedproof::Passed: the head is 1.00× as fast"),
         (state("regression", 1), 1, {}, 1, "::error title=speedproof::Regression: "),
         (state("inconclusive", 2), 2, {}, 0, "::warning title=speedproof::Inconclusive: "),
-        (state("inconclusive", 2), 2, {"INPUT_INCONCLUSIVE": "fail"}, 2, "::warning title=speedproof::Inconclusive: "),
+        (state("inconclusive", 2), 2, {"INPUT_INCONCLUSIVE": "fail"}, 2, "::error title=speedproof::Inconclusive: "),
         (ERROR, 3, {}, 3, "::error title=speedproof::Nothing was decided: no"),
         ("", 130, {}, 130, "::error title=speedproof::Nothing was decided: speedproof gate ended with exit status 130"),
     ],
@@ -79,8 +84,8 @@ def test_summary_and_outputs_are_written(environ, gate, tmp_path):
     gate(state(), 0)
     run_step(environ)
     summary = (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
-    assert "| Passed | main aaaaaaaaaaaa: 2.00" in summary
-    assert "[Report and all numbers](https://example.org/me/mine/actions/runs/12)" in summary
+    assert "| base | main aaaaaaaaaaaa | 2.00" in summary
+    assert "[This run](https://example.org/me/mine/actions/runs/12), with the report as an artifact" in summary
     outputs = (tmp_path / "GITHUB_OUTPUT").read_text().splitlines()
     assert outputs == ["outcome=passed", "ratio=1.001", "low=0.99", "high=1.01", "report=out/report.html"]
 
@@ -148,8 +153,55 @@ def test_there_is_one_comment_which_later_runs_update(environ, gate, hub):
     run_step(other)
     write_comment(other)
     first, second = (one["body"] for one in hub.comments[120:])
-    assert first.startswith("<!-- speedproof gate speed-test -->\n### Speed: regression")
-    assert second.startswith("<!-- speedproof gate other -->\n### Speed: regression")
+    assert first.startswith("<!-- speedproof gate speed-test -->\n### \N{CROSS MARK} Speed gate: regression")
+    assert second.startswith("<!-- speedproof gate other -->\n### \N{CROSS MARK} Speed gate: regression")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ({"INPUT_OPTIONS": "--epoch-s 'took"}, "options: no closing quotation"),
+        ({"INPUT_OPTIONS": "--calibrate"}, "options: --calibrate measures no change"),
+        ({"INPUT_INCONCLUSIVE": "Fail"}, "inconclusive: must be warn or fail (given: Fail)"),
+    ],
+)
+def test_an_input_that_cannot_be_understood_is_an_error_with_a_summary(environ, gate, capsys, tmp_path, inputs, said):
+    called = gate(state(), 0)
+    assert (run_step({**environ, **inputs}), called) == (3, [])
+    assert f"::error title=speedproof::Nothing was decided: {said}" in capsys.readouterr().out
+    assert "Speed gate: error" in (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
+    assert "outcome=error" in (tmp_path / "GITHUB_OUTPUT").read_text()
+
+
+def test_a_cancelled_job_ends_the_gate_in_good_order(environ, monkeypatch, capsys):
+    """The runner signals the step; only then the gate, which it started, prints that it was interrupted."""
+    program = f"""
+import os, signal, time
+def end(number, frame):
+    print({json.dumps({**ERROR, "message": "interrupted"})!r})
+    raise SystemExit(3)
+signal.signal(signal.SIGTERM, end)
+os.kill(os.getppid(), signal.SIGTERM)
+time.sleep(60)
+"""
+    monkeypatch.setattr(
+        github_action.subprocess, "Popen", lambda words, **more: POPEN([sys.executable, "-S", "-c", program], **more)
+    )
+    assert run_step(environ) == 3
+    assert "Nothing was decided: interrupted" in capsys.readouterr().out
+
+
+def test_an_answer_that_breaks_off_is_a_warning(environ, gate, hub, capsys, monkeypatch):
+    gate(state(), 0)
+    environ = {**environ, "GITHUB_API_URL": f"http://127.0.0.1:{hub.server_port}"}
+    run_step(environ)
+
+    def break_off(*_):
+        raise http.client.IncompleteRead(b"[", 5)
+
+    monkeypatch.setattr(github_action, "_call", break_off)
+    assert write_comment(environ) == 0
+    assert "no comment: GitHub did not answer as expected (IncompleteRead(1 bytes read" in capsys.readouterr().out
 
 
 def test_a_refused_comment_is_a_warning(environ, gate, hub, capsys):
@@ -157,7 +209,9 @@ def test_a_refused_comment_is_a_warning(environ, gate, hub, capsys):
     environ = {**environ, "GITHUB_API_URL": f"http://127.0.0.1:{hub.server_port}", "INPUT_TOKEN": "another"}
     run_step(environ)
     assert write_comment(environ) == 0
-    assert "::warning title=speedproof::no comment: HTTP Error 403: Forbidden; the job needs" in capsys.readouterr().out
+    assert (
+        "::warning title=speedproof::no comment: the token may not write (HTTP Error 403: Forbidden)" in capsys.readouterr().out
+    )
 
 
 def test_without_a_pull_request_there_is_no_comment(environ, gate, hub, tmp_path):

@@ -3,12 +3,15 @@
 Only the second one has the token, and no code of a pull request runs beside it.
 """
 
+import http.client
 import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,39 +24,69 @@ from speedproof.util.text import printable
 _OPTIONS = ("base", "head", "regression", "improvement", "budget", "build")
 # Files by which a step changes later ones and what GitHub shows: hidden from measured programs.
 _RUNNER_FILES = {"GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"}
-_INCONCLUSIVE = 2
+_INCONCLUSIVE, _ERROR = 2, 3
+_PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 _PER_PAGE, _MOST_PAGES = 100, 50  # of comments
 _LONGEST = 60_000  # characters of a comment, of GitHub's 65,536
 _TIMEOUT_S = 30
+_FORBIDDEN = (401, 403, 404)
+
+
+class _InputError(Exception):
+    """An input that cannot be understood."""
 
 
 def run_step(environ: Mapping[str, str]) -> int:
     """Run the gate, write summary, outputs and annotation, and return the step's exit status."""
-    folder = _find_folder(environ)
-    seen = {name: value for name, value in environ.items() if name not in _RUNNER_FILES}
-    done = subprocess.run(_make_words(environ, folder), env=seen, stdout=subprocess.PIPE, text=True)
+    folder, fails_if_open = _find_folder(environ), environ.get("INPUT_INCONCLUSIVE") == "fail"
     try:
-        found = json.loads(done.stdout)
-    except ValueError:
-        found = {"outcome": "error", "message": f"speedproof gate ended with exit status {done.returncode}, without an outcome"}
+        status, found = _run_gate(_make_words(environ, folder), environ)
+    except _InputError as error:
+        status, found = _ERROR, {"outcome": "error", "message": str(error)}
     summary, level, sentence = _describe(found, environ)
     folder.mkdir(parents=True, exist_ok=True)
     _summary_file(folder).write_text(summary, encoding="utf-8")
     _append(environ, "GITHUB_STEP_SUMMARY", summary)
     values = {name: found.get(name) for name in ("outcome", "ratio", "low", "high", "report")}
     _append(environ, "GITHUB_OUTPUT", "".join(f"{name}={_on_one_line(value)}\n" for name, value in values.items()))
-    print(f"::{level} title=speedproof::{_escape(sentence)}")
-    if done.returncode == _INCONCLUSIVE and environ.get("INPUT_INCONCLUSIVE") != "fail":
-        return 0
-    return done.returncode
+    print(f"::{'error' if fails_if_open and level == 'warning' else level} title=speedproof::{_escape(sentence)}")
+    return 0 if status == _INCONCLUSIVE and not fails_if_open else status
+
+
+def _run_gate(words: list[str], environ: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+    """Run the gate, and return its exit status and what it found; a cancelled job's signals are passed on to it."""
+    seen = {name: value for name, value in environ.items() if name not in _RUNNER_FILES}
+    with subprocess.Popen(words, env=seen, stdout=subprocess.PIPE, text=True) as gate:
+        before = {one: signal.signal(one, lambda number, _frame: gate.send_signal(number)) for one in _PASSED_ON}
+        try:
+            printed, _ = gate.communicate()
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+    try:
+        return gate.returncode, json.loads(printed)
+    except ValueError:
+        message = f"speedproof gate ended with exit status {gate.returncode}, without an outcome"
+        return gate.returncode, {"outcome": "error", "message": message}
 
 
 def _make_words(environ: Mapping[str, str], folder: Path) -> list[str]:
-    """Return the command line of the gate. `-P`: no module of the checkout stands for one of ours."""
+    """Return the command line of the gate. `-P`: no module of the checkout stands for one of ours.
+
+    Raises :class:`_InputError`.
+    """
+    try:
+        options = shlex.split(environ.get("INPUT_OPTIONS", ""))
+    except ValueError as error:
+        raise _InputError(f"options: {str(error).lower()}") from None
+    if "--calibrate" in options:
+        raise _InputError("options: --calibrate measures no change; run `speedproof gate --calibrate` on the runner itself")
+    if (chosen := environ.get("INPUT_INCONCLUSIVE", "")) not in ("", "warn", "fail"):
+        raise _InputError(f"inconclusive: must be warn or fail (given: {chosen})")
     given = {name: environ.get(f"INPUT_{name.upper()}") for name in _OPTIONS}
     words = [sys.executable, "-P", "-m", "speedproof", "gate", *(f"--{name}={value}" for name, value in given.items() if value)]
     out = environ.get("INPUT_OUT") or str(folder / "results")
-    return [*words, *shlex.split(environ.get("INPUT_OPTIONS", "")), "--out", out, "--json", "--", environ["INPUT_COMMAND"]]
+    return [*words, *options, "--out", out, "--json", "--", environ["INPUT_COMMAND"]]
 
 
 def _find_folder(environ: Mapping[str, str]) -> Path:
@@ -72,7 +105,7 @@ def _name_gate(environ: Mapping[str, str]) -> str:
 def _describe(found: dict[str, Any], environ: Mapping[str, str]) -> tuple[str, str, str]:
     """Return the summary, the level of the annotation, and its text."""
     if found["outcome"] not in OPENINGS:
-        return write_error_summary(found["message"]), "error", f"Nothing was decided: {found['message']}"
+        return write_error_summary(found["message"], _link_run(environ)), "error", f"Nothing was decided: {found['message']}"
     result = GateResult.model_validate(found)
     level = {0: "notice", _INCONCLUSIVE: "warning"}.get(result.exit_status, "error")
     return write_gate_summary(result, _link_run(environ)), level, describe_gate(result)
@@ -114,10 +147,18 @@ def write_comment(environ: Mapping[str, str]) -> int:
             _call(environ, "POST", f"{issues}/{number}/comments", body)
         else:
             _call(environ, "PATCH", f"{issues}/comments/{known}", body)
-    except (OSError, ValueError) as error:
-        why = f"{error}; the job needs `permissions: pull-requests: write`, which pull requests of forks do not have"
-        print(f"::warning title=speedproof::{_escape(f'no comment: {why}')}")
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        print(f"::warning title=speedproof::{_escape(f'no comment: {_explain_refusal(error)}')}")
     return 0
+
+
+def _explain_refusal(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError) and error.code in _FORBIDDEN:
+        return (
+            f"the token may not write ({error}); pull requests of forks never may, others need "
+            "`permissions: pull-requests: write`"
+        )
+    return f"GitHub did not answer as expected ({error or type(error).__name__}); run the job again"
 
 
 def _find_pull_request(environ: Mapping[str, str]) -> int | None:

@@ -13,10 +13,12 @@ OPENINGS: dict[GateOutcome, str] = {
     "worse quality": "Worse quality",
     "inconclusive": "Inconclusive",
 }
+FAILED = "\N{CROSS MARK}"
+_SIGNS: dict[GateOutcome, str] = {"passed": "\N{WHITE HEAVY CHECK MARK}", "inconclusive": "\N{WARNING SIGN}"}
 _OPEN_REASONS: dict[GateReason, str] = {
     "check": "a check contradicts the ratio",
     "quality": "its quality is not established",
-    "interval": "the interval holds the limit of {limit}",
+    "interval": "the interval contains the limit of {limit}",
 }
 
 
@@ -40,7 +42,8 @@ def _describe_outcome(found: GateResult) -> str:
         case "passed":
             return f"a slowdown of more than {allowed} is excluded"
         case "regression":
-            return f"it is slower by more than {allowed}"
+            longer = "" if found.ratio is None else f"it takes {100 / found.ratio - 100:.2g} % longer, and "
+            return f"{longer}at most {allowed} is allowed"
         case "no improvement":
             return f"a speedup of {100 * (found.improvement or 0):g} % is excluded"
         case "worse quality":
@@ -60,33 +63,33 @@ def list_gate_lines(found: GateResult) -> list[str]:
 
 
 def write_gate_summary(found: GateResult, link: str | None = None) -> str:
-    """Return the outcome as Markdown: one table, the outcome, why, and where the report is."""
-    value, interval = format_ratio(found.ratio, found.low, found.high, found.limit)
+    """Return the outcome as Markdown: one sentence, both commits, what was noticed, and where the report is."""
     metric = METRICS[found.metric].title if found.metric in METRICS else "time"
-    header = ["outcome", f"base ({metric})", f"head ({metric})", "head / base speed", "95 % interval", "must reach", "pairs"]
-    row = [
-        OPENINGS[found.outcome],
-        *(f"{_name_commit(one)}: {format_value(one.value, found.unit)}" for one in (found.base, found.head)),
-        *(value, interval, _format_limit(found), str(found.pairs)),
-    ]
+    commits = (("base", found.base), ("head", found.head))
+    rows = [[title, _name_commit(one), format_value(one.value, found.unit)] for title, one in commits]
     lines = [
-        f"### Speed: {OPENINGS[found.outcome].lower()}",
+        f"### {_SIGNS.get(found.outcome, FAILED)} Speed gate: {OPENINGS[found.outcome].lower()}",
         "",
         escape_markdown(describe_gate(found)),
         "",
-        *_draw_table(header, row),
-        "",
+        *([*_draw_table(["", "commit", metric], *rows), ""] if found.ratio is not None else []),
         f"Command: `{found.command.replace('`', ' ')}`",
-        *(f"\n{escape_markdown(text)}" for text in list_gate_lines(found)),
-        *([f"\nNext: `{found.next_command.replace('`', ' ')}`"] if found.next_command else []),
-        *([f"\n[Report and all numbers]({escape_link(link)})"] if link else []),
+        *([f"\n{escape_markdown(' '.join(list_gate_lines(found)))}"] if list_gate_lines(found) else []),
+        # A runner's folders are gone when somebody reads this.
+        *([f"\nNext: `{found.next_command.replace('`', ' ')}`"] if found.next_command and not link else []),
+        *_link_run(link, "with the report as an artifact" if found.report else ""),
     ]
     return "\n".join(map(str, lines)) + "\n"
 
 
-def write_error_summary(message: str) -> str:
+def write_error_summary(message: str, link: str | None = None) -> str:
     """Return an error as Markdown."""
-    return f"### Speed: error\n\nNothing was decided: {escape_markdown(message)}\n"
+    said = f"### {FAILED} Speed gate: error\n\nNothing was decided: {escape_markdown(message)}\n"
+    return "\n".join([said, *_link_run(link)]) if link else said
+
+
+def _link_run(link: str | None, more: str = "") -> list[str]:
+    return [f"\n[This run]({escape_link(link)}){f', {more}' if more else ''}"] if link else []
 
 
 def _name_commit(one: GatedCommit) -> str:
