@@ -15,12 +15,12 @@ EXPOSED = f"exposed {COMMUNICATION}"
 _COMMUNICATION = -2  # as a row of `loop.phases`
 
 
-def account_for(loop: Loop, activity: pd.DataFrame, idle_gaps: pd.DataFrame) -> list[Share]:
-    """Return the terms into which each epoch falls, the largest first; their sum is the epoch, exactly."""
-    if activity.empty:
-        terms = _account_for_main_thread(loop)
-    else:
-        terms = pd.concat([_account_for_kernels(loop, activity), _account_for_idle_gaps(idle_gaps)])
+def account_for(loop: Loop, activity: pd.DataFrame, idle: pd.DataFrame) -> list[Share]:
+    """Return the terms into which each epoch falls, the largest first; their sum is the epoch, exactly.
+
+    `idle` are the terms of the idle gaps: :func:`sum_idle_gaps`.
+    """
+    terms = _account_for_main_thread(loop) if activity.empty else pd.concat([_account_for_kernels(loop, activity), idle])
     terms = terms.sort_values(["epoch", "total_ns"], ascending=[True, False], kind="stable")
     return [Share.model_validate(row) for row in terms.to_dict("records")]
 
@@ -36,14 +36,17 @@ def _account_for_kernels(loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
     start, end = bounds_of(activity)
     pieces, owner = first_come(start[computes], end[computes])
     exposed = difference(cover_events(activity, kernel & communicates), pieces)
-    phase = activity["phase"].to_numpy()[computes[owner]]
+    owner = computes[owner]
+    del computes  # it may take a hundred megabytes
+    phase = activity["phase"].to_numpy()[owner]
     outside = phase < 0
     if 2 * pieces.length[outside].sum() > pieces.length.sum():
-        names = activity["name"].array[computes[owner[outside]]]
+        names = activity["name"].array[owner[outside]]
         by_group = _sum_by_group(loop, Intervals(pieces.start[outside], pieces.end[outside]), names)
         pieces, phase = Intervals(pieces.start[~outside], pieces.end[~outside]), phase[~outside]
         computing = pd.concat([by_group, _sum_by_phase(loop, pieces, phase, "gpu")])
     else:
+        del owner
         computing = _sum_by_phase(loop, pieces, phase, "gpu")
     return pd.concat([computing, _sum_by_phase(loop, exposed, np.full(len(exposed), _COMMUNICATION), "gpu")])
 
@@ -63,7 +66,8 @@ def _account_for_main_thread(loop: Loop) -> pd.DataFrame:
     return pd.concat([in_phases, _sum_by_phase(loop, rest, np.full(len(rest), -1), "cpu")])
 
 
-def _account_for_idle_gaps(idle_gaps: pd.DataFrame) -> pd.DataFrame:
+def sum_idle_gaps(idle_gaps: pd.DataFrame) -> pd.DataFrame:
+    """Return the idle time of each epoch, part and term."""
     lengths = idle_gaps.assign(name=idle_gaps["term"], total_ns=idle_gaps["end_ns"] - idle_gaps["start_ns"])
     return _sum_by_name(lengths, "idle", UNEXPLAINED)
 

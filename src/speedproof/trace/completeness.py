@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from speedproof.results.summary import GpuUntraced
 from speedproof.results.trace_tables import GpuTracing
-from speedproof.trace.events import Trace, choose, with_names
+from speedproof.trace.events import Trace, are_named, with_names
 from speedproof.trace.intervals import Array, Intervals, holder
 from speedproof.util.errors import RecordError
 
@@ -81,16 +81,17 @@ def check_recording(trace: Trace, process: int) -> Recording:
     Where as many kernels have no launch as launches have no kernel, they may belong together: then only those launches are
     lost after which too few such kernels begin.
     """
-    calls = choose(trace.api, (trace.api["process"] == process).to_numpy())
-    launches, captures = with_names(calls, _LAUNCHES.fullmatch), with_names(calls, _CAPTURES.fullmatch)
-    del calls  # it may be a copy of millions
-    captured = _find_captured(captures, launches["start_ns"].to_numpy())
-    launches = choose(launches, ~captured & (launches["correlation"] >= 0).to_numpy())
+    api, mine = trace.api, (trace.api["process"] == process).to_numpy()
+    asks = mine & are_named(api, _LAUNCHES.fullmatch) & (api["correlation"] >= 0).to_numpy()
+    captures = api[mine & are_named(api, _CAPTURES.fullmatch)]
+    if not captures.empty:
+        asks &= ~_find_captured(captures, api["start_ns"].to_numpy())
     kernels = (trace.activity["process"] == process).to_numpy() & trace.activity["kernel"].to_numpy()
     launch, start_ns, end_ns = (trace.activity[name].to_numpy()[kernels] for name in ("launch", "start_ns", "end_ns"))
-    ended_ns = np.full(len(trace.api) + 1, _NEVER)  # the last one is for kernels without a launch
+    ended_ns = np.full(len(api) + 1, _NEVER)  # the last one is for kernels without a launch
     np.maximum.at(ended_ns, launch, end_ns)
-    asked_ns, ran_ns = _join_nested(launches, ended_ns[:-1][launches.index.to_numpy()])
+    del end_ns  # it may take a hundred megabytes
+    asked_ns, ran_ns = _join_nested(api, np.flatnonzero(asks), ended_ns[:-1])
     lost = ran_ns == _NEVER
     if int((launch < 0).sum()) >= max(int(lost.sum()), 1):
         lost[lost] = _find_unmatched(asked_ns[lost], start_ns[launch < 0])
@@ -113,19 +114,17 @@ def _find_captured(captures: pd.DataFrame, moment: Array) -> NDArray[np.bool_]:
     return np.searchsorted(begins, moment) > np.searchsorted(ends, moment)
 
 
-def _join_nested(launches: pd.DataFrame, ended_ns: Array) -> tuple[Array, Array]:
-    """Take a call of the driver inside one of the runtime for one launch; return when it began, and its kernel's end."""
-    order = np.argsort(launches["thread"].to_numpy(), kind="stable")  # they are in order of their start
-    if not len(order):
-        return ended_ns, ended_ns
-    thread, start, end = (launches[name].to_numpy()[order] for name in ("thread", "start_ns", "end_ns"))
-    reached = np.empty(len(order), np.int64)
-    reached[0] = _NEVER
-    change = np.append(True, thread[1:] != thread[:-1])
-    for at in np.split(np.arange(len(order)), np.flatnonzero(change)[1:]):
-        reached[at[0]] = _NEVER
-        reached[at[1:]] = np.maximum.accumulate(end[at])[:-1]
-    first = np.flatnonzero(start >= reached)
-    asked, ended = start[first], np.maximum.reduceat(ended_ns[order], first)
-    by_start = np.argsort(asked, kind="stable")
-    return asked[by_start], ended[by_start]
+def _join_nested(api: pd.DataFrame, launches: NDArray[np.integer], ended_ns: Array) -> tuple[Array, Array]:
+    """Take a call of the driver inside one of the runtime for one launch; return when it began, and its kernel's end.
+
+    `launches` are rows of `api`, and so in order of their start; `ended_ns` is changed.
+    """
+    thread, start, end = (api[name].to_numpy() for name in ("thread", "start_ns", "end_ns"))
+    by_thread = launches[np.argsort(thread[launches], kind="stable")]
+    outer = np.zeros(len(api), bool)
+    for rows in np.split(by_thread, np.flatnonzero(np.diff(thread[by_thread])) + 1):
+        reached = np.maximum.accumulate(end[rows])
+        first = np.append(0, np.flatnonzero(start[rows[1:]] >= reached[:-1]) + 1)[: len(rows)]
+        outer[rows[first]] = True
+        ended_ns[rows[first]] = np.maximum.reduceat(ended_ns[rows], first) if len(rows) else 0
+    return start[outer], ended_ns[outer]

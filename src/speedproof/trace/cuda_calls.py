@@ -101,12 +101,13 @@ def _find_slow_firsts(launches: pd.DataFrame, activity: pd.DataFrame) -> tuple[A
     kernels = np.flatnonzero(activity["kernel"] & (activity["launch"] >= 0))
     launch, name = activity["launch"].to_numpy()[kernels], activity["name"].array
     single = np.isin(launches.index, launch) & are_named(launches, lambda name: "Graph" not in name)
-    row, start, end = (column[single] for column in (launches.index.to_numpy(), *bounds_of(launches)))
+    row, (start, end) = launches.index.to_numpy(), bounds_of(launches)
     first_launch = np.full(len(name.categories), -1)
     first_launch[name.codes[kernels][::-1]] = launch[::-1]  # the last to be written stays: the first, in order of start
-    first = np.isin(row, first_launch)
-    usual = float(np.median((end - start)[~first])) if not first.all() else 0.0
-    slow = first & (end - start >= max(_LOADS_FROM_NS, _LOADS_FROM_TIMES * usual))
+    first, took = single & np.isin(row, first_launch), end - start
+    later = took[single & ~first]
+    usual = float(np.median(later, overwrite_input=True)) if len(later) else 0.0
+    slow = first & (took >= max(_LOADS_FROM_NS, _LOADS_FROM_TIMES * usual))
     launched = kernels[np.isin(launch, row[slow])]
     starts_ns = activity.iloc[launched].groupby("launch")["start_ns"].min()
     return start[slow], np.clip(starts_ns.reindex(row[slow]).to_numpy(np.int64), start[slow], end[slow])

@@ -81,7 +81,8 @@ def _split(pieces: Intervals, evidence: CauseEvidence) -> pd.DataFrame:
         codes = np.append(labels.name.codes[owner][met.right], np.full(len(rest), -1, np.int32))
         detail = join_names([_NAMELESS, make_names(codes, labels.name.categories)])[1:].fillna("")
         pieces = Intervals(np.append(met.start, rest.start), np.append(met.end, rest.end))
-    of_cause = make_names(np.full(len(pieces), list(CAUSES).index(evidence.cause)), CAUSES)
+        del met, rest, codes  # of millions of pieces
+    of_cause = make_names(np.full(len(pieces), list(CAUSES).index(evidence.cause), np.int8), CAUSES)
     topics, terms = (labels.topics, labels.terms) if labels else ({}, {})
     topic, term = _look_up(detail, topics, ""), _look_up(detail, terms, evidence.cause)
     bounds = {"start_ns": pieces.start, "end_ns": pieces.end}

@@ -51,8 +51,9 @@ def union(start: Array, end: Array) -> Intervals:
         order = np.argsort(start, kind="stable")
         start, end = start[order], end[order]
     reached = np.maximum.accumulate(end)
-    first = np.append(0, np.flatnonzero(start[1:] > reached[:-1]) + 1)
-    return Intervals(start[first], reached[np.append(first[1:], len(start)) - 1])
+    opens = np.ones(len(start) + 1, bool)  # masks of millions: an eighth of the memory that rows take
+    np.greater(start[1:], reached[:-1], out=opens[1:-1])
+    return Intervals(start[opens[:-1]], reached[opens[1:]])
 
 
 def join_close(start: Array, end: Array, most: int) -> Intervals:
@@ -67,11 +68,20 @@ def overlap(start: Array, end: Array, others: Intervals) -> Overlaps:
         nothing = np.empty(0, np.int64)
         return Overlaps(nothing, nothing, nothing, nothing)
     first = np.searchsorted(others.end, start, side="right")
-    count = np.maximum(np.searchsorted(others.start, end, side="left") - first, 0)
+    count = np.searchsorted(others.start, end, side="left")
+    count -= first  # in place, here and below: each of these may take a hundred megabytes
     count[end <= start] = 0
+    np.maximum(count, 0, out=count)
     left = np.repeat(np.arange(len(start)), count)
-    right = np.arange(len(left)) - np.repeat(np.cumsum(count) - count - first, count)
-    return Overlaps(np.maximum(start[left], others.start[right]), np.minimum(end[left], others.end[right]), left, right)
+    first += count
+    first -= np.cumsum(count)
+    right = np.repeat(first, count)
+    del first, count
+    right += np.arange(len(right))
+    begin, until = start[left], end[left]
+    np.maximum(begin, others.start[right], out=begin)
+    np.minimum(until, others.end[right], out=until)
+    return Overlaps(begin, until, left, right)
 
 
 def intersection(some: Intervals, others: Intervals) -> Intervals:
@@ -81,7 +91,7 @@ def intersection(some: Intervals, others: Intervals) -> Intervals:
 
 
 def difference(some: Intervals, others: Intervals) -> Intervals:
-    if not len(others):
+    if not len(some) or not len(others):
         return some
     everything = np.iinfo(np.int64)
     gaps = _drop_empty(np.append(everything.min, others.end), np.append(others.start, everything.max))
@@ -94,12 +104,14 @@ def total(some: Intervals) -> int:
 
 def coverage(some: Intervals, start: Array, end: Array) -> Array:
     """Return how much of each window [start, end) a list covers; the windows may overlap and come in any order."""
+    if not len(some):
+        return np.zeros(len(start), np.int64)
     covered = np.append(np.int64(0), np.cumsum(some.length))
 
     def before(moment: Array) -> Array:
         """Return how much is covered before each moment: all intervals begun by then, less what the last has left."""
         begun = np.searchsorted(some.start, moment, side="right")
-        left_of_last = np.append(some.end, 0)[begun - 1] - moment
+        left_of_last = some.end[begun - 1] - moment
         return covered[begun] - np.where(begun > 0, np.maximum(left_of_last, 0), 0)
 
     return before(end) - before(start)
@@ -107,8 +119,10 @@ def coverage(some: Intervals, start: Array, end: Array) -> Array:
 
 def holder(some: Intervals, moment: Array) -> Array:
     """Return the index of the interval that holds each moment, -1 where none does."""
-    last = np.searchsorted(some.start, moment, side="right") - 1
-    return np.where((last >= 0) & (moment < np.append(some.end, 0)[last]), last, -1)
+    last = np.searchsorted(some.start, moment, side="right")
+    last -= 1
+    last[moment >= np.append(some.end, 0)[last]] = -1
+    return last
 
 
 def first_come(start: Array, end: Array) -> tuple[Intervals, Array]:
@@ -116,13 +130,13 @@ def first_come(start: Array, end: Array) -> tuple[Intervals, Array]:
 
     Returns the disjoint pieces and, for each, the index of the interval that owns it.
     """
-    in_order = (start[1:] > start[:-1]).all()  # as events mostly come
-    order = np.arange(len(start)) if in_order else np.lexsort((-end, start))
-    start, end = start[order], end[order]
+    order = None if (start[1:] > start[:-1]).all() else np.lexsort((-end, start))  # events mostly come in order
+    if order is not None:
+        start, end = start[order], end[order]
     free = start.copy()
-    free[1:] = np.maximum(start[1:], np.maximum.accumulate(end)[:-1])
+    np.maximum(start[1:], np.maximum.accumulate(end)[:-1], out=free[1:])
     kept = free < end
-    return Intervals(free[kept], end[kept]), order[kept]
+    return Intervals(free[kept], end[kept]), np.flatnonzero(kept) if order is None else order[kept]
 
 
 def innermost(start: Array, end: Array) -> tuple[Intervals, Array]:

@@ -26,7 +26,7 @@ from speedproof.results.summary import (
     count_warm_up,
 )
 from speedproof.results.trace_results import KERNELS_FILE, summarize_kernels
-from speedproof.trace.account import account_for
+from speedproof.trace.account import account_for, sum_idle_gaps
 from speedproof.trace.advice import give_advice
 from speedproof.trace.attribution import attribute_activity, explain_unattributed
 from speedproof.trace.causes import HOST, NO_RANGE, UNEXPLAINED
@@ -43,7 +43,7 @@ from speedproof.trace.loop import CHOOSES_NOTHING, Loop, find_loop
 from speedproof.trace.outliers import list_gaps, list_slowest
 from speedproof.trace.roles import loads_data
 from speedproof.trace.roofline import measure_arithmetic
-from speedproof.util.memory import return_freed_memory
+from speedproof.util.memory import keep_freed_memory, trim_memory
 from speedproof.util.units import NS_PER_S
 
 # Listed at most: each may have a row in each iteration.
@@ -77,27 +77,42 @@ def analyze_trace(
 
 def analyze_chosen(folder: Path, choice: Choice = CHOOSES_NOTHING, may_be_empty: bool = False) -> Summary:
     """Summarize where the time of a trace went, as :func:`analyze_trace` does."""
-    return_freed_memory()
-    trace = read_events(folder)
-    if may_be_empty and trace.is_empty:
-        return _summarize_nothing(trace)
-    loop = find_loop(trace, choice)
-    activity = attribute_activity(trace, loop)
-    return _summarize(trace, loop, activity, find_idle_gaps(trace, loop, activity))
+    with keep_freed_memory():
+        trace = read_events(folder)
+        if may_be_empty and trace.is_empty:
+            return _summarize_nothing(trace)
+        trim_memory()
+        loop = find_loop(trace, choice)
+        trim_memory()
+        activity = attribute_activity(trace, loop)
+        trim_memory()
+        return _summarize(trace, loop, activity, find_idle_gaps(trace, loop, activity))
 
 
 def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.DataFrame) -> Summary:
+    trim_memory()
     epochs = _summarize_epochs(loop, activity)
     warm_up = count_warm_up(len(epochs))
     counted = Intervals(loop.spans.start[warm_up:], loop.spans.end[warm_up:])
     steady = (idle_gaps["epoch"] > warm_up).to_numpy(bool)
     unexplained = cover_events(idle_gaps, steady & idle_gaps["cause"].isin([HOST, NO_RANGE]).to_numpy(bool))
+    free_ns = _free_ns(activity, counted)
+    trim_memory()
+    counting = idle_gaps.loc[steady, ["start_ns", "end_ns", "cause", "topic"]]
+    advice = give_advice(counting, int(counted.length.sum()), len(counted), free_ns, trace.info.profiler)
+    del counting, steady  # millions of rows, as those of the gaps below
+    zero_ns = trace.info.zero_ns or 0
+    gaps, causes = list_gaps(idle_gaps, activity, zero_ns), _summarize_idle_gaps(idle_gaps, warm_up, len(counted))
+    idle = idle_gaps if activity.empty else sum_idle_gaps(idle_gaps)
+    del idle_gaps
+    trim_memory()
+    account = account_for(loop, activity, idle)
+    launches = measure_launches(trace, loop, activity, counted)
+    trim_memory()
     unattributed = explain_unattributed(loop, activity)
     processes = list_gpu_processes(trace, loop) if loop.recorded else []
     ideal, overlapped = _ideal_epochs(loop, activity, warm_up)
-    account, zero_ns = account_for(loop, activity, idle_gaps), trace.info.zero_ns or 0
     metrics, notes = summarize_metrics(trace.metrics, activity["device"].unique().tolist(), counted)
-    free_ns = _free_ns(activity, counted)
     streams, unlisted = _summarize_streams(loop, activity)
     copies, impossible = summarize_copies(trace, loop.process, counted)
     arithmetic, beyond = measure_arithmetic(trace, loop.process, activity, counted)
@@ -113,17 +128,17 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
         recorded=loop.recorded,
         epochs=epochs,
         phases=_summarize_phases(loop, activity),
-        idle_gaps=_summarize_idle_gaps(idle_gaps, warm_up, len(counted)),
+        idle_gaps=causes,
         kernels=_summarize_kernels(trace, loop, counted),
         streams=streams,
         transforms=_summarize_transforms(loop),
         account=account,
         zero_ns=trace.info.zero_ns,
-        gaps=list_gaps(idle_gaps, activity, zero_ns),
+        gaps=gaps,
         slowest=list_slowest(epochs, account, zero_ns),
         critical_paths=find_critical_paths(trace, loop, activity),
         clock_skew=measure_skew(trace, activity),
-        launches=measure_launches(trace, loop, activity, counted),
+        launches=launches,
         communication=_summarize_communication(activity, counted),
         metrics=metrics,
         memory=summarize_memory(trace.memory, loop.process, counted),
@@ -135,7 +150,7 @@ def _summarize(trace: Trace, loop: Loop, activity: pd.DataFrame, idle_gaps: pd.D
         unattributed=unattributed,
         ideal_epoch_s=ideal,
         overlapped_epoch_s=overlapped,
-        advice=give_advice(idle_gaps[steady], int(counted.length.sum()), len(counted), free_ns, trace.info.profiler),
+        advice=advice,
         warnings=list(
             dict.fromkeys(
                 [*trace.info.warnings, *loop.warnings, *notes, *unlisted, *impossible, *beyond, *warn_of_others(processes)]
