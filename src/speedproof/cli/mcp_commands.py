@@ -11,7 +11,7 @@ from speedproof.cli.request_options import OUTPUT, RequestCommand, take_given
 from speedproof.util.errors import ConfigError, advise_install
 
 if TYPE_CHECKING:
-    from speedproof.mcp_server.agent_limits import ServerOptions
+    from speedproof.run.mcp_server.agent_limits import ServerOptions
 
 # Commands import what they need when they run: `--help` waits for nothing.
 
@@ -21,7 +21,7 @@ LIMITS = "Limits"  # the panel of what an agent may do
 
 
 def _find_server_model() -> type["ServerOptions"]:
-    from speedproof.mcp_server.agent_limits import ServerOptions
+    from speedproof.run.mcp_server.agent_limits import ServerOptions
 
     return ServerOptions
 
@@ -68,11 +68,12 @@ def serve_agent(
     Tools: prove, gate, trace_analyze, trace_diff, doctor, ledger.
     """
     with ending_as_proof():
-        from speedproof.mcp_server.agent_limits import make_limits
+        from speedproof.run.mcp_server.agent_limits import make_limits
 
         limits = make_limits(command_lines, take_given(context), project, folder or [], out, ledger)
         try:
-            from speedproof.mcp_server.tool_server import serve
+            from speedproof.run.mcp_server.tool_server import serve
         except ModuleNotFoundError as error:
-            raise ConfigError(f"mcp: the package {error.name} is missing; {advise_install('mcp')}") from None
+            package = str(error.name).partition(".")[0]
+            raise ConfigError(f"mcp: the package {package} is missing; {advise_install('mcp')}") from None
         serve(limits, budget)

@@ -79,7 +79,7 @@ async def run_speedproof(words: Sequence[str], folder: Path, limit_s: float, rep
                     found.status = await process.wait()
         except TimeoutError:
             raise BudgetEndedError(
-                f"ended after {limit_s / 60:.2g} minutes, the limit of this call; completed runs are kept: the same call resumes"
+                f"ended after {limit_s / 60:.2g} minutes, the limit of this call; completed runs are kept"
             ) from None
         finally:
             with anyio.CancelScope(shield=True):

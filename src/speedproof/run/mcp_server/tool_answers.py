@@ -18,7 +18,7 @@ from speedproof.stats.proof_claim import Proof
 MOST_ROWS = 12  # of each table; the page has all
 
 
-class Answer(BaseModel):
+class ToolAnswer(BaseModel):
     """What every tool returns besides its own fields."""
 
     model_config = ConfigDict(extra="forbid")
@@ -38,7 +38,7 @@ class QualityAnswer(BaseModel):
     b: float | None
 
 
-class ProofAnswer(Answer):
+class ProofAnswer(ToolAnswer):
     """Whether command b is faster than command a on this machine. The ratio is a's time / b's time: above 1, b is faster."""
 
     outcome: Proof
@@ -66,7 +66,7 @@ class ProofAnswer(Answer):
     checksums: str | None = Field(description="List of these files, each with its SHA-256")
 
 
-class GateAnswer(Answer):
+class GateAnswer(ToolAnswer):
     """Whether commit head is slower than commit base. The ratio is base's time / head's time: below 1, head is slower."""
 
     outcome: GateOutcome
@@ -87,7 +87,7 @@ class GateAnswer(Answer):
     report: str | None = Field(description="The page with all numbers")
 
 
-class TraceAnswer(Answer):
+class TraceAnswer(ToolAnswer):
     """Where the time of a trace went. Tables hold their largest rows."""
 
     trace: str
@@ -103,7 +103,7 @@ class TraceAnswer(Answer):
     report: str | None = Field(description="The page; null: no iterations were found")
 
 
-class DifferenceAnswer(Answer):
+class DifferenceAnswer(ToolAnswer):
     """Why an iteration of trace b takes longer or shorter than one of trace a. Negative: b takes less."""
 
     unit: IterationUnit
@@ -122,7 +122,7 @@ class DifferenceAnswer(Answer):
     report: str | None
 
 
-class DoctorAnswer(Answer):
+class DoctorAnswer(ToolAnswer):
     """What this machine can run and measure."""
 
     summary: str
@@ -147,7 +147,7 @@ class LedgerRow(BaseModel):
     differences: list[str] = Field(description="Conditions that differ from the source's; only of a single entry")
 
 
-class LedgerAnswer(Answer):
+class LedgerAnswer(ToolAnswer):
     """Entries of the ledger."""
 
     entries: list[LedgerRow]

@@ -9,24 +9,6 @@ import anyio.to_thread
 from pydantic import BaseModel, ValidationError
 
 from speedproof.cluster.doctor import summarize_findings
-from speedproof.mcp_server.agent_limits import AgentLimits
-from speedproof.mcp_server.minutes_budget import MinutesBudget
-from speedproof.mcp_server.tool_answers import (
-    Answer,
-    DifferenceAnswer,
-    DoctorAnswer,
-    GateAnswer,
-    LedgerAnswer,
-    ProofAnswer,
-    TraceAnswer,
-    answer_difference,
-    answer_doctor,
-    answer_entry,
-    answer_gate,
-    answer_proof,
-    answer_trace,
-)
-from speedproof.mcp_server.tool_children import EndedChild, Report, run_speedproof
 from speedproof.report.document import PAGE_FILE
 from speedproof.results.diagnosis import Diagnosis
 from speedproof.results.gate_result import GATE_FILE, GateResult
@@ -35,6 +17,24 @@ from speedproof.results.summary import SUMMARY_FILE, read_summary
 from speedproof.results.trace_results import DIFFERENCE_FILE, read_difference
 from speedproof.run.ledger.entry import find_entry_file, load_entry, load_ledger
 from speedproof.run.ledger.entry_outcome import find_outcomes
+from speedproof.run.mcp_server.agent_limits import AgentLimits
+from speedproof.run.mcp_server.minutes_budget import MinutesBudget
+from speedproof.run.mcp_server.tool_answers import (
+    DifferenceAnswer,
+    DoctorAnswer,
+    GateAnswer,
+    LedgerAnswer,
+    ProofAnswer,
+    ToolAnswer,
+    TraceAnswer,
+    answer_difference,
+    answer_doctor,
+    answer_entry,
+    answer_gate,
+    answer_proof,
+    answer_trace,
+)
+from speedproof.run.mcp_server.tool_children import EndedChild, Report, run_speedproof
 from speedproof.run.proof.find import VERDICT_FILE
 from speedproof.run.proof.left_files import DIGESTS
 from speedproof.run.proof.request import list_call_words
@@ -45,7 +45,7 @@ from speedproof.util.sources import digest_files
 # Of a call's minutes, the share that its rounds may take. The rest is for the warm-up and the report.
 ROUNDS_SHARE = 0.8
 
-_Answer = TypeVar("_Answer", bound=Answer)
+_Answer = TypeVar("_Answer", bound=ToolAnswer)
 _Printed = TypeVar("_Printed", bound=BaseModel)
 _Run = Callable[[Sequence[str]], Awaitable[EndedChild]]
 
@@ -63,6 +63,16 @@ class ToolCalls:
         """Take what is allowed, and the minutes that all calls share."""
         self._limits, self._budget = limits, budget
         self._one_at_a_time = anyio.Lock()
+        self._running: anyio.CancelScope | None = None
+        self._stopped = False
+
+    async def stop(self) -> None:
+        """End the running call in good order, and refuse all others."""
+        self._stopped = True
+        if self._running is not None:
+            self._running.cancel()
+        async with self._one_at_a_time:
+            return
 
     async def prove(self, a: str, b: str, claim: str | None, minutes: float | None, report: Report) -> ProofAnswer:
         """Measure two commands."""
@@ -144,13 +154,17 @@ class ToolCalls:
     ) -> _Answer:
         """Make a call in its turn, within the minutes that it may take; add to its answer what it spent."""
         async with self._one_at_a_time:
+            if self._stopped:
+                raise SpeedproofError("the server ends")
             allowed_min = self._budget.allow(asked_min)
 
             async def run(words: Sequence[str]) -> EndedChild:
                 return await run_speedproof(words, self._limits.project, 60 * allowed_min, report)
 
-            with self._budget.spending() as spent:
+            with self._budget.spending() as spent, anyio.CancelScope() as self._running:
                 answer = await call(run, allowed_min)
+            if self._running.cancelled_caught:
+                raise SpeedproofError("stopped, because the server ends")
             answer.minutes_spent, answer.minutes_left = round(spent.seconds / 60, 2), round(self._budget.left_min, 2)
             return answer
 

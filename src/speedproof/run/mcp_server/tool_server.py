@@ -1,5 +1,7 @@
 """The tools as the protocol has them: their names, what they take, what they return."""
 
+import os
+import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any
@@ -7,13 +9,14 @@ from typing import Annotated, Any
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from speedproof import __version__
-from speedproof.mcp_server.agent_limits import AgentLimits
-from speedproof.mcp_server.minutes_budget import MinutesBudget
-from speedproof.mcp_server.tool_answers import (
+from speedproof.run.mcp_server.agent_limits import AgentLimits
+from speedproof.run.mcp_server.minutes_budget import MinutesBudget
+from speedproof.run.mcp_server.tool_answers import (
     DifferenceAnswer,
     DoctorAnswer,
     GateAnswer,
@@ -21,7 +24,7 @@ from speedproof.mcp_server.tool_answers import (
     ProofAnswer,
     TraceAnswer,
 )
-from speedproof.mcp_server.tool_calls import ToolCalls
+from speedproof.run.mcp_server.tool_calls import ToolCalls
 from speedproof.util.errors import SpeedproofError, explain_os_error
 from speedproof.util.secrets import scrub_command
 
@@ -36,13 +39,25 @@ _TraceFile = Annotated[str, Field(description="Path of a trace, in a folder that
 _Entry = Annotated[str | None, Field(description="An entry's id. Default: list all")]
 
 
-def make_server(limits: AgentLimits, budget: MinutesBudget) -> MCPServer[Any]:
+def make_server(limits: AgentLimits, budget: MinutesBudget, calls: ToolCalls) -> MCPServer[Any]:
     """Return a server with all tools."""
-    calls = ToolCalls(limits, budget)
-    server = MCPServer("speedproof", instructions=_write_instructions(limits, budget), version=__version__, log_level="WARNING")
-    _add_measuring_tools(server, calls, limits)
-    _add_reading_tools(server, calls)
-    return server
+    return MCPServer(
+        "speedproof",
+        instructions=_write_instructions(limits, budget),
+        version=__version__,
+        log_level="WARNING",
+        tools=[*_make_measuring_tools(calls, limits), *_make_reading_tools(calls)],
+    )
+
+
+def _make_tool(function: Callable[..., Any], annotations: ToolAnnotations) -> Tool:
+    """Return a function as a tool that refuses arguments that it does not know."""
+    tool = Tool.from_function(function, annotations=annotations)
+    model = tool.fn_metadata.arg_model
+    model.model_config["extra"] = "forbid"
+    model.model_rebuild(force=True)
+    tool.parameters = model.model_json_schema(by_alias=True)
+    return tool
 
 
 def _write_instructions(limits: AgentLimits, budget: MinutesBudget) -> str:
@@ -59,8 +74,8 @@ def _write_instructions(limits: AgentLimits, budget: MinutesBudget) -> str:
     )
 
 
-def _add_measuring_tools(server: MCPServer[Any], calls: ToolCalls, limits: AgentLimits) -> None:
-    """Add the tools that run commands."""
+def _make_measuring_tools(calls: ToolCalls, limits: AgentLimits) -> list[Tool]:
+    """Return the tools that run commands."""
     allowed = Field(description="Name of a command of this server", json_schema_extra={"enum": list(limits.commands)})
     command_name = Annotated[str, allowed]
 
@@ -90,12 +105,11 @@ def _add_measuring_tools(server: MCPServer[Any], calls: ToolCalls, limits: Agent
         with _refusing():
             return await calls.gate(base, head, command, regression, minutes, _reporter(context))
 
-    for tool in (prove, gate):
-        server.add_tool(tool, annotations=_MEASURES)
+    return [_make_tool(prove, _MEASURES), _make_tool(gate, _MEASURES)]
 
 
-def _add_reading_tools(server: MCPServer[Any], calls: ToolCalls) -> None:
-    """Add the tools that run no command of the user."""
+def _make_reading_tools(calls: ToolCalls) -> list[Tool]:
+    """Return the tools that run no command of the user."""
 
     async def trace_analyze(file: _TraceFile, context: Context) -> TraceAnswer:
         """Show where the time of a profiled program went: phases, GPU idle time and its causes, kernels, possible savings.
@@ -120,10 +134,12 @@ def _add_reading_tools(server: MCPServer[Any], calls: ToolCalls) -> None:
         with _refusing():
             return await calls.read_ledger(entry, _reporter(context))
 
-    server.add_tool(trace_analyze, annotations=_MEASURES)
-    server.add_tool(trace_diff, annotations=_MEASURES)
-    server.add_tool(doctor, annotations=_READS)
-    server.add_tool(ledger, annotations=_READS)
+    return [
+        _make_tool(trace_analyze, _MEASURES),
+        _make_tool(trace_diff, _MEASURES),
+        _make_tool(doctor, _READS),
+        _make_tool(ledger, _READS),
+    ]
 
 
 @contextmanager
@@ -148,5 +164,23 @@ def _reporter(context: Context) -> Callable[[float, str], Awaitable[None]]:
 
 
 def serve(limits: AgentLimits, total_min: float) -> None:
-    """Serve one client on standard input and output, until it closes them."""
-    make_server(limits, MinutesBudget(total_min)).run("stdio")
+    """Serve one client on standard input and output, until it closes them or a signal stops this process."""
+    budget = MinutesBudget(total_min)
+    calls = ToolCalls(limits, budget)
+    server = make_server(limits, budget, calls)
+
+    async def serve_client() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_end_when_stopped, calls)
+            await server.run_stdio_async()
+            tasks.cancel_scope.cancel()
+
+    anyio.run(serve_client)
+
+
+async def _end_when_stopped(calls: ToolCalls) -> None:
+    """End this process on a signal, after its running call has ended in good order."""
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        async for number in signals:
+            await calls.stop()
+            os._exit(128 + number)  # a thread still waits for the client's next line, and a normal exit for that thread
