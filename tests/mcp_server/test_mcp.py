@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +18,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from mcp import Client, StdioServerParameters
 
+from speedproof.run.mcp_server.agent_limits import make_limits
 from tests.profilers.test_inputs import chrome_events
 from tests.repositories import commit_all, git, make_repository
 
@@ -141,7 +143,7 @@ def test_a_proof_has_a_typed_answer_and_progress(server, project):
     assert "a.sh" in Path(found["checksums"]).read_text()
     assert 0 < found["minutes_spent"] <= 10 - found["minutes_left"] + 0.02
     assert any("round 1" in message for _, message in seen)
-    assert [seconds for seconds, _ in seen] == sorted(seconds for seconds, _ in seen)
+    assert all(before < after for (before, _), (after, _) in pairwise(seen))
 
 
 def test_commits_are_gated(server, project):
@@ -217,6 +219,17 @@ def test_minutes_that_are_spent_end_a_program_that_hangs_and_refuse_further_call
         wait_until_gone(wait_for(server.hung))
         text = refuse(server, "doctor")
     assert text == "budget spent: 0.0 of 0.1 minutes are left; ask a person for more"
+
+
+def test_an_interrupted_call_is_resumed_and_each_other_has_a_folder_of_its_own(tmp_path):
+    limits = make_limits(["trace=true"], {}, tmp_path, [], Path("out"), Path("ledger"))
+    for name in ("3d-model", "notes", "007-prove-a-trace"):
+        (tmp_path / "out" / name).mkdir(parents=True)
+    first = limits.make_folder("trace", "summary.json")
+    assert first.name == "008-trace"
+    assert limits.make_folder("trace", "summary.json") == first
+    (first / "summary.json").touch()
+    assert limits.make_folder("trace", "summary.json").name == "009-trace"
 
 
 def run_mcp(*words, program="from speedproof.cli import main; main()", **options):

@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict
 
 from speedproof.run.gate.gate_request import GateRequest, make_gate_request
-from speedproof.run.proof.request import BUDGET_MIN, Command, ProofRequest, check_model, name_option, option
+from speedproof.run.proof.request import Command, ProofRequest, check_model, name_option, option
 from speedproof.util.errors import ConfigError
 from speedproof.util.text import printable, suggest
 
-DEFAULT_SERVER_OUT = Path("results/mcp")
-SERVER_BUDGET_MIN = BUDGET_MIN
 _COMMAND_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,31}", re.ASCII)
 # What git calls a commit; none begins with a dash, which would be an option.
 _COMMIT_NAME = re.compile(r"[\w@][\w./@^~{}+-]{0,199}", re.ASCII)
+
+_NUMBERED = re.compile(r"(\d{3,9})-.+", re.ASCII)  # a call's folder
 
 
 class ServerOptions(ProofRequest):
@@ -85,12 +85,14 @@ class AgentLimits:
 
         `finished` names the file that a call leaves when it ends.
         """
-        earlier = sorted(self.out.glob(f"[0-9][0-9][0-9]*-{title}"))
-        if earlier and not (earlier[-1] / finished).exists():
-            return earlier[-1]
-        for number in count(1 + max((int(path.name.partition("-")[0]) for path in self.out.glob("[0-9]*-*")), default=0)):
+        self.out.mkdir(parents=True, exist_ok=True)
+        numbered = ((path, _NUMBERED.fullmatch(path.name)) for path in self.out.iterdir())
+        earlier = {int(found[1]): path for path, found in numbered if found}
+        own = {number: path for number, path in earlier.items() if path.name.partition("-")[2] == title}
+        if own and not (last := own[max(own)]).joinpath(finished).exists():
+            return last
+        for number in count(1 + max(earlier, default=0)):
             path = self.out / f"{number:03}-{title}"
-            path.parent.mkdir(parents=True, exist_ok=True)
             try:
                 path.mkdir()
             except FileExistsError:  # another server's

@@ -158,7 +158,7 @@ def _reporter(context: Context) -> Callable[[float, str], Awaitable[None]]:
 
     async def report(seconds: float, line: str) -> None:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client has gone
-            await context.report_progress(round(seconds, 1), message=line)
+            await context.report_progress(seconds, message=line)
 
     return report
 
