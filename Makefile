@@ -111,7 +111,7 @@ COMPILE = echo "speedproof$(1) @ file://$(CURDIR)" >$(VENV)/instrument.txt \
 	$(foreach name,$(LIBRARIES),&& echo "speedproof-$(name) @ file://$(CURDIR)/workloads/$(name)" >>$(VENV)/instrument.txt) && UV_CUSTOM_COMPILE_COMMAND="make lock" \
 	$(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-package speedproof $(patsubst %,--no-emit-package speedproof-%,$(LIBRARIES)) $(UPGRADE) $(WORKLOADS) $(VENV)/instrument.txt
-EVERYTHING := [workflow,perfetto,dev]
+EVERYTHING := [workflow,perfetto,mcp,dev]
 lock: $(VENV)/.installed
 	$(call COMPILE,$(EVERYTHING)) --annotation-style line --output-file requirements.lock
 	sed -i '1i # The whole environment, each file by its hash; torch as the public index has it, built for CUDA:\n# pip install --no-deps --require-hashes --requirement requirements.lock' requirements.lock

@@ -12,6 +12,7 @@ from speedproof.cli import (
     gate_commands,
     ledger_commands,
     machine_commands,
+    mcp_commands,
     proof_commands,
     result_commands,
     step_commands,
@@ -57,7 +58,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _module in (proof_commands, gate_commands, bisect_commands, machine_commands, step_commands):
+for _module in (proof_commands, gate_commands, bisect_commands, machine_commands, mcp_commands, step_commands):
     app.add_typer(_module.commands)
 app.add_typer(trace_commands.commands, name="trace", help="Show where the time of a profiled program went.")
 app.add_typer(result_commands.commands, name="results", help="Show, report, archive and merge what was measured.")

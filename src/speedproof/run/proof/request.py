@@ -444,7 +444,11 @@ def write_call(request: ProofRequest) -> str:
     secret: dict[str, Any] = {"commands": [scrub_command(command) for command in request.commands]}
     if request.quality_command:
         secret["quality_command"] = scrub_command(request.quality_command)
-    request = request.model_copy(update=secret)
+    return " ".join(map(quote, ["speedproof", *list_call_words(request.model_copy(update=secret))]))
+
+
+def list_call_words(request: ProofRequest) -> list[str]:
+    """Return the words of the command line that asks a request, without the program's name and with its secrets."""
     words: list[str] = []
     for name, value in request.model_dump(mode="json", exclude_defaults=True, exclude={*request.derived, "job"}).items():
         option = name_option(name)
@@ -452,4 +456,4 @@ def write_call(request: ProofRequest) -> str:
             words += [option] if one is True else [option, str(one)]
     job = request.job.model_dump(exclude={"gpus"}, exclude_none=True) if request.job else {}
     words += [word for key, value in job.items() for word in ("--job", f"{key}={value}")]
-    return " ".join(map(quote, ["speedproof", *request.place_words(words)]))
+    return request.place_words(words)

@@ -1,0 +1,276 @@
+"""`speedproof mcp`, called by the SDK's own client: typed answers, the limits of an agent, progress, cancellation."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import anyio
+import psutil
+import pytest
+from anyio.from_thread import start_blocking_portal
+from mcp import Client, StdioServerParameters
+
+from speedproof.run.mcp_server.agent_limits import make_limits
+from tests.profilers.test_inputs import chrome_events
+from tests.repositories import commit_all, git, make_repository
+
+ROOT = Path(__file__).parents[2]
+HANGING = """
+import os, subprocess, sys, time
+other = subprocess.Popen(["sleep", "600"], start_new_session=True)
+open(sys.argv[1] + ".part", "w").write(f"{os.getpid()} {other.pid}")
+os.rename(sys.argv[1] + ".part", sys.argv[1])
+time.sleep(600)
+"""
+TOOLS = {"prove", "gate", "trace_analyze", "trace_diff", "doctor", "ledger"}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A repository with programs that sleep, traces, a program that hangs, and a file that poses as speedproof."""
+    folder = make_repository(tmp_path_factory.mktemp("agent"), ignored="results\ntraces\n*.pids")
+    for name, seconds in {"a": 0.06, "b": 0.03}.items():
+        (folder / f"{name}.sh").write_text(f"for n in 1 2 3; do sleep {seconds}; echo epoch; done\n")
+    (folder / "hang.py").write_text(HANGING)
+    (folder / "speedproof.py").write_text("raise SystemExit('this is not speedproof')\n")
+    commit_all(folder, "Slow")
+    (folder / "traces").mkdir()
+    for name in ("one", "two"):
+        (folder / f"traces/{name}.json").write_text(json.dumps({"traceEvents": chrome_events()}))
+    (folder.parent / "secret.json").write_text(json.dumps({"traceEvents": chrome_events()}))
+    (folder / "traces/link.json").symlink_to(folder.parent / "secret.json")
+    return folder
+
+
+@contextmanager
+def serving(project, budget):
+    """Start a server, and a client of it; yield how to call its tools."""
+    hung = project.parent / "hung.pids"
+    words = [
+        "mcp",
+        "--project",
+        project,
+        "--folder",
+        "traces",
+        "--ledger",
+        ROOT / "ledger",
+        "--budget",
+        budget,
+        "--epoch",
+        "epoch",
+    ]
+    for command in ("A=sh a.sh", "B=sh b.sh", f"hangs={sys.executable} hang.py {hung}"):
+        words += ["--command", command]
+    temporary = project.parent / "temporary"
+    temporary.mkdir(exist_ok=True)
+    environment = {"SPEEDPROOF_LOCKS": os.environ["SPEEDPROOF_LOCKS"], "TMPDIR": str(temporary)}
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "speedproof", *map(str, words)], env=environment, cwd=project.parent
+    )
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Client(server)) as client:
+
+        def call(tool, progress_callback=None, **arguments):
+            return portal.call(partial(client.call_tool, tool, arguments, progress_callback=progress_callback))
+
+        yield SimpleNamespace(call=call, portal=portal, client=client, hung=hung, temporary=temporary)
+
+
+@pytest.fixture(scope="module")
+def server(project):
+    with serving(project, "10") as found:
+        yield found
+
+
+def refuse(server, tool, **arguments):
+    """Call a tool that refuses; return its one line."""
+    result = server.call(tool, **arguments)
+    assert result.is_error
+    return result.content[0].text.removeprefix(f"Error executing tool {tool}: ")
+
+
+def answer(server, tool, **arguments):
+    result = server.call(tool, **arguments)
+    assert not result.is_error, result.content[0].text
+    return result.structured_content
+
+
+def wait_for(path):
+    while not path.exists():
+        time.sleep(0.05)
+    return [int(number) for number in path.read_text().split()]
+
+
+def wait_until_gone(numbers):
+    while any(psutil.pid_exists(number) for number in numbers):
+        time.sleep(0.05)
+
+
+def test_each_tool_states_what_it_takes_and_returns(server):
+    tools = {tool.name: tool for tool in server.portal.call(server.client.list_tools).tools}
+    assert tools.keys() == TOOLS
+    for tool in tools.values():
+        assert tool.description
+        assert tool.input_schema["additionalProperties"] is False
+        assert {"minutes_spent", "minutes_left"} < tool.output_schema["properties"].keys()
+    assert tools["prove"].input_schema["properties"]["a"]["enum"] == ["A", "B", "hangs"]
+    assert {"outcome", "ratio", "low", "high", "pairs", "contradictions", "to_decide"} < tools["prove"].output_schema[
+        "properties"
+    ].keys()
+
+
+def test_a_proof_has_a_typed_answer_and_progress(server, project):
+    seen = []
+
+    async def note(seconds, _total, message):
+        seen.append((seconds, message))
+
+    result = server.call("prove", a="A", b="B", progress_callback=note)
+    found = result.structured_content
+    assert not result.is_error, result.content[0].text
+    assert (found["outcome"], found["metric"], found["a"]["name"], found["attempt"]) == ("faster", "training_epoch_s", "A", 1)
+    assert 1.3 < found["low"] <= found["ratio"] <= found["high"]
+    assert found["quality"] is None
+    assert Path(found["report"]).is_file()
+    assert Path(found["report"]).is_relative_to(project / "results/mcp")
+    assert "a.sh" in Path(found["checksums"]).read_text()
+    assert 0 < found["minutes_spent"] <= 10 - found["minutes_left"] + 0.02
+    assert any("round 1" in message for _, message in seen)
+    assert all(before < after for (before, _), (after, _) in pairwise(seen))
+
+
+def test_commits_are_gated(server, project):
+    base = git(project, "rev-parse", "HEAD")
+    (project / "b.sh").write_text("for n in 1 2 3; do sleep 0.1; echo epoch; done\n")
+    commit_all(project, "Slower")
+    found = answer(server, "gate", base="HEAD~1", head="main", command="B", regression="20%")
+    git(project, "reset", "--quiet", "--hard", base)
+    assert (found["outcome"], found["base"]["sha"], found["regression"]) == ("regression", base, 0.2)
+    assert found["high"] < 0.8
+
+
+def test_traces_are_analyzed_and_compared(server, project):
+    found = answer(server, "trace_analyze", file="one.json")
+    assert (found["profiler"], found["found"]["unit"], len(found["iterations"])) == ("kineto", "step", 3)
+    assert "waiting for data" in {gap["cause"] for gap in found["idle_gaps"]}
+    assert Path(found["report"]).is_file()
+    different = answer(server, "trace_diff", a="one.json", b=str(project / "traces/two.json"))
+    assert different["total_s"] == 0
+    assert different["a_s"] == different["b_s"] > 0
+
+
+def test_the_ledger_is_read_and_the_machine_is_checked(server):
+    (entry,) = answer(server, "ledger", entry="numpy_einsum")["entries"]
+    assert (entry["id"], entry["outcome"]) == ("numpy_einsum", "not measured")
+    assert len(answer(server, "ledger")["entries"]) == len([*(ROOT / "ledger").glob("*.yaml")])
+    assert {one["subject"] for one in answer(server, "doctor")["findings"]} > {"GPU", "cores"}
+
+
+@pytest.mark.parametrize(
+    "name", ["../../secret.json", "link.json", "/etc/passwd", ".", "nowhere.json", "one.json\0", "x" * 5000]
+)
+def test_a_file_outside_of_the_folders_is_refused(server, name):
+    text = refuse(server, "trace_analyze", file=name)
+    assert "no such file in the folders that the server allows" in text
+    assert len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("prove", {"a": "A", "b": "rm -rf /"}, "no such command; the server allows A, B, hangs"),
+        ("prove", {"a": "A", "b": "B", "claim": "--rounds=1"}, "--claim"),
+        ("prove", {"a": "A", "b": "B", "rounds": 1}, "rounds"),
+        ("prove", {"a": "A", "b": "B", "minutes": -1}, "minutes"),
+        ("gate", {"base": "--output=x", "head": "HEAD", "command": "A"}, "not the name of a commit"),
+        ("gate", {"base": "nowhere", "head": "HEAD", "command": "A"}, "nowhere"),
+        ("gate", {"base": "main", "head": "HEAD", "command": "sh a.sh"}, "no such command"),
+        ("ledger", {"entry": "../pyproject"}, "no such entry"),
+    ],
+)
+def test_what_a_person_did_not_allow_is_refused(server, tool, arguments, said):
+    assert said in refuse(server, tool, **arguments)
+
+
+def test_a_cancelled_call_leaves_no_process(server):
+    async def cancel_once_it_hangs():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.client.call_tool, "prove", {"a": "hangs", "b": "A"})
+            numbers = await anyio.to_thread.run_sync(wait_for, server.hung)
+            tasks.cancel_scope.cancel()
+        return numbers
+
+    wait_until_gone(server.portal.call(cancel_once_it_hangs))
+    assert answer(server, "ledger", entry="numpy_einsum")["entries"]  # waits until the cancelled call has ended
+    assert list(server.temporary.glob("speedproof*")) == []
+
+
+def test_minutes_that_are_spent_end_a_program_that_hangs_and_refuse_further_calls(project):
+    with serving(project, "0.1") as server:
+        server.hung.unlink(missing_ok=True)
+        assert "ended after 0.1 minutes" in refuse(server, "prove", a="hangs", b="A", minutes=5)
+        wait_until_gone(wait_for(server.hung))
+        text = refuse(server, "doctor")
+    assert text == "budget spent: 0.0 of 0.1 minutes are left; ask a person for more"
+
+
+def test_an_interrupted_call_is_resumed_and_each_other_has_a_folder_of_its_own(tmp_path):
+    limits = make_limits(["trace=true"], {}, tmp_path, [], Path("out"), Path("ledger"))
+    for name in ("3d-model", "notes", "007-prove-a-trace"):
+        (tmp_path / "out" / name).mkdir(parents=True)
+    first = limits.make_folder("trace", "summary.json")
+    assert first.name == "008-trace"
+    assert limits.make_folder("trace", "summary.json") == first
+    (first / "summary.json").touch()
+    assert limits.make_folder("trace", "summary.json").name == "009-trace"
+
+
+def run_mcp(*words, program="from speedproof.cli import main; main()", **options):
+    """Run the command without a client."""
+    command = [sys.executable, "-c", program, "mcp", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, **options)
+
+
+def test_without_the_extra_one_line_names_it():
+    missing = "import sys; sys.modules['mcp'] = None; from speedproof.cli import main; main()"
+    ended = run_mcp("--command", "A=true", program=missing)
+    assert (ended.returncode, ended.stdout) == (3, "")
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("speedproof: mcp: the package mcp is missing; ")
+    assert line.endswith("-m pip install '.[mcp]'")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--command", "python train.py"], "write NAME=COMMAND"),
+        (["--command", "A=true", "--command", "A=false"], "given twice"),
+        (["--command", "A=true", "--epoch", "("], "mcp: command A: --epoch"),
+        (["--command", "A=true", "--project", "nowhere"], "no such folder"),
+        (["--command", "A=true", "--folder", "nowhere"], "no such folder"),
+        ([], "--command"),
+    ],
+)
+def test_a_mistake_of_the_person_who_starts_it_is_one_line(tmp_path, words, said):
+    ended = run_mcp(*words, cwd=tmp_path)
+    assert (ended.returncode, ended.stdout, len(ended.stderr.splitlines())) == (3, "", 1)
+    assert said in ended.stderr
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_server_whose_client_is_still_there(tmp_path, stop):
+    command = [sys.executable, "-m", "speedproof", "mcp", "--command", "A=true"]
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        server.stdin.write(f"{json.dumps(hello)}\n")
+        server.stdin.flush()
+        assert json.loads(server.stdout.readline())["id"] == 1
+        server.send_signal(stop)
+        assert server.wait() == 128 + stop
