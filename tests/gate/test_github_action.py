@@ -85,7 +85,7 @@ def test_summary_and_outputs_are_written(environ, gate, tmp_path):
     run_step(environ)
     summary = (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
     assert "| base | main aaaaaaaaaaaa | 2.00" in summary
-    assert "[This run](https://example.org/me/mine/actions/runs/12), with the report as an artifact" in summary
+    assert "[Log of this run](https://example.org/me/mine/actions/runs/12)" in summary
     outputs = (tmp_path / "GITHUB_OUTPUT").read_text().splitlines()
     assert outputs == ["outcome=passed", "ratio=1.001", "low=0.99", "high=1.01", "report=out/report.html"]
 

@@ -77,19 +77,19 @@ def write_gate_summary(found: GateResult, link: str | None = None) -> str:
         *([f"\n{escape_markdown(' '.join(list_gate_lines(found)))}"] if list_gate_lines(found) else []),
         # A runner's folders are gone when somebody reads this.
         *([f"\nNext: `{found.next_command.replace('`', ' ')}`"] if found.next_command and not link else []),
-        *_link_run(link, "with the report as an artifact" if found.report else ""),
+        *_link_run(link),
     ]
     return "\n".join(map(str, lines)) + "\n"
 
 
 def write_error_summary(message: str, link: str | None = None) -> str:
     """Return an error as Markdown."""
-    said = f"### {FAILED} Speed gate: error\n\nNothing was decided: {escape_markdown(message)}\n"
-    return "\n".join([said, *_link_run(link)]) if link else said
+    said = f"### {FAILED} Speed gate: error\n\nNothing was decided: {escape_markdown(message)}"
+    return "\n".join([said, *_link_run(link)]) + "\n"
 
 
-def _link_run(link: str | None, more: str = "") -> list[str]:
-    return [f"\n[This run]({escape_link(link)}){f', {more}' if more else ''}"] if link else []
+def _link_run(link: str | None) -> list[str]:
+    return [f"\n[Log of this run]({escape_link(link)})"] if link else []
 
 
 def _name_commit(one: GatedCommit) -> str:
