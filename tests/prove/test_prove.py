@@ -32,8 +32,9 @@ from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.left_files import Snapshot, take_snapshot
 from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.progress import Progress, Records
-from speedproof.run.proof.request import ProofRequest, check_request, write_call
+from speedproof.run.proof.request import ProofRequest, check_request
 from speedproof.run.proof.snakemake import ProfileExecutor, await_end, find_profile, passing_on_stops, write_profile
+from speedproof.run.proof.typed_call import write_call
 from speedproof.run.proof.warm_up import WarmUp
 from speedproof.run.proof.workspace import ProofBasis, write_claims
 from speedproof.run.watched_program import RunEnd, Watched

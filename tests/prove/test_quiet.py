@@ -19,7 +19,8 @@ from speedproof.run.proof import quiet
 from speedproof.run.proof.left_files import Snapshot
 from speedproof.run.proof.live_status import EVERY_S, Status
 from speedproof.run.proof.quiet import QuietRounds, QuietWait, describe_machine, wait_aloud
-from speedproof.run.proof.request import check_request, write_call
+from speedproof.run.proof.request import check_request
+from speedproof.run.proof.typed_call import write_call
 from speedproof.run.proof.verdict import judge
 from speedproof.run.proof.workspace import ProofBasis, write_claims
 from speedproof.run.run_experiment import Observer

@@ -15,7 +15,8 @@ from speedproof.results.comparison_rows import Needed, Objection
 from speedproof.results.experiment import PLAN_FILE, Plan, read_experiment
 from speedproof.results.files import read_record
 from speedproof.run.proof.next_call import write_next_call
-from speedproof.run.proof.request import check_request, write_call
+from speedproof.run.proof.request import check_request
+from speedproof.run.proof.typed_call import write_call
 from speedproof.stats.finding import Caveat
 from speedproof.util.errors import ConfigError
 

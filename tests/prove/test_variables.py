@@ -13,7 +13,8 @@ from speedproof.run.caches import CACHE_VARIABLES
 from speedproof.run.program_variables import VOLATILE_VARIABLES, deciding_variables, inherited_variables, passed_variables
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.left_files import take_snapshot
-from speedproof.run.proof.request import check_request, read_request, write_call, write_request
+from speedproof.run.proof.request import check_request, read_request, write_request
+from speedproof.run.proof.typed_call import write_call
 from speedproof.run.proof.warm_up import warm_up
 from speedproof.run.proof.workspace import ProofBasis
 

@@ -37,7 +37,7 @@ from speedproof.run.mcp_server.tool_answers import (
 from speedproof.run.mcp_server.tool_children import EndedChild, Report, run_speedproof
 from speedproof.run.proof.find import VERDICT_FILE
 from speedproof.run.proof.left_files import DIGESTS
-from speedproof.run.proof.request import list_call_words
+from speedproof.run.proof.typed_call import list_call_words
 from speedproof.run.proof.verdict import Verdict
 from speedproof.util.errors import SpeedproofError
 from speedproof.util.sources import digest_files

@@ -6,7 +6,8 @@ from itertools import count
 from pathlib import Path
 from shlex import quote
 
-from speedproof.run.proof.request import BUDGET_MIN, ProofRequest, write_call
+from speedproof.run.proof.request import BUDGET_MIN, ProofRequest
+from speedproof.run.proof.typed_call import write_call
 from speedproof.stats.finding import RatioFinding
 
 _SPARE = 1.25  # of the budget: later rounds may take longer

@@ -58,10 +58,11 @@ from speedproof.run.proof.plan_notes import (
 from speedproof.run.proof.progress import Progress
 from speedproof.run.proof.quality_questions import question_direction, question_units
 from speedproof.run.proof.quiet import describe_machine, wait_aloud
-from speedproof.run.proof.request import ProofRequest, describe_asked
+from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.rounds_check import check_rounds
 from speedproof.run.proof.snakemake import ProfileExecutor, find_profile
 from speedproof.run.proof.stop_after import count_round_s, propose_stop, question_budget
+from speedproof.run.proof.typed_call import describe_asked
 from speedproof.run.proof.variant_labels import call_variants, name_variants, title_variants
 from speedproof.run.proof.verdict import Verdict, choose_metric, judge
 from speedproof.run.proof.warm_up import WarmUp

@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from shlex import quote
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -15,17 +14,15 @@ from speedproof.config.model import Caches, VariablePattern
 from speedproof.config.reading import ASKED_BY, FilePattern, Pattern, RangeName, Reading, ReadingSource, TimeUnit
 from speedproof.config.validation_errors import NameKey, explain_problem, key_names
 from speedproof.profilers.formats import describe_run_tracers
-from speedproof.results.asked import Asked, MetricText
-from speedproof.results.claim import ClaimText, read_claim
+from speedproof.results.asked import MetricText
+from speedproof.results.claim import ClaimText
 from speedproof.results.experiment import LOOKS, Minutes
 from speedproof.results.names import RunTracerName
 from speedproof.results.quality import Better
 from speedproof.run.proof.loss_names import find_loss_name
-from speedproof.run.proof.plan_notes import find_counted, name_rate
 from speedproof.run.proof.request_mistakes import list_mistakes
 from speedproof.run.proof.stop_after import StopAfter, read_stop
 from speedproof.util.errors import ConfigError
-from speedproof.util.secrets import scrub_command
 
 _LONGEST_NAME = 48  # characters
 MOST_ROUNDS = max(LOOKS)
@@ -430,30 +427,3 @@ class _Names(dict[str, str]):
 def describe_key(key: str, name: NameKey, model: type[ProofRequest] = ProofRequest) -> str:
     """Return what a key of a request means, in words that call other keys by `name`."""
     return (model.model_fields[key].description or "").format_map(_Names({one: name(one) for one in model.model_fields}))
-
-
-def describe_asked(request: ProofRequest, metric: str, attempt: int, reading: Reading) -> Asked:
-    """Return what a report is to know of a request whose variants are compared by `metric`, of the so-manieth proof."""
-    claim = read_claim(request.claim) if request.claim else None
-    asked = {"command": write_call(request), "metric": metric, "margin": request.margin, "claim": claim}
-    return Asked(**asked, attempt=attempt, counted=find_counted(reading), rate=name_rate(reading))
-
-
-def write_call(request: ProofRequest) -> str:
-    """Return a request as a shell reads it, without secrets: its commands, and each option that differs from its default."""
-    secret: dict[str, Any] = {"commands": [scrub_command(command) for command in request.commands]}
-    if request.quality_command:
-        secret["quality_command"] = scrub_command(request.quality_command)
-    return " ".join(map(quote, ["speedproof", *list_call_words(request.model_copy(update=secret))]))
-
-
-def list_call_words(request: ProofRequest) -> list[str]:
-    """Return the words of the command line that asks a request, without the program's name and with its secrets."""
-    words: list[str] = []
-    for name, value in request.model_dump(mode="json", exclude_defaults=True, exclude={*request.derived, "job"}).items():
-        option = name_option(name)
-        for one in value if isinstance(value, list) else [value]:
-            words += [option] if one is True else [option, str(one)]
-    job = request.job.model_dump(exclude={"gpus"}, exclude_none=True) if request.job else {}
-    words += [word for key, value in job.items() for word in ("--job", f"{key}={value}")]
-    return request.place_words(words)

@@ -17,7 +17,8 @@ from speedproof.results.comparison_rows import ObjectionKind
 from speedproof.results.experiment import StopReason
 from speedproof.run.proof.next_call import write_next_call
 from speedproof.run.proof.plan_notes import find_counted, name_rate
-from speedproof.run.proof.request import ProofRequest, describe_asked
+from speedproof.run.proof.request import ProofRequest
+from speedproof.run.proof.typed_call import describe_asked
 from speedproof.run.proof.variant_labels import call_variants, label_variants, title_variants
 from speedproof.stats.finding import RatioFinding, Reader, find_whole
 from speedproof.stats.measure_names import title_metric
