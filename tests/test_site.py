@@ -14,6 +14,7 @@ from docs.reference import name_type, write_reference
 from docs.verdict_schema import SCHEMA, write_schema
 from speedproof.config.model import Config
 from speedproof.results.comparison_rows import ObjectionKind
+from speedproof.results.trace_results import LargestTerm
 from speedproof.run.proof.verdict import STATUS, Judged, JudgedObjection, MeasuredVariant, Verdict
 from speedproof.stats.metrics import METRICS
 from tests.workflow.checkout import ROOT
@@ -124,6 +125,7 @@ def read_page(name):
         (Verdict, "The verdict"),
         (MeasuredVariant, "A variant"),
         (Judged, "A candidate"),
+        (LargestTerm, "A term"),
         (JudgedObjection, "An objection"),
     ],
 )

@@ -5,8 +5,10 @@ import io
 import pytest
 from rich.console import Console
 
-from speedproof.run.proof.verdict import Judged, MeasuredVariant, Verdict
+from speedproof.results.trace_results import Difference, Term
+from speedproof.run.proof.verdict import Judged, MeasuredVariant, Verdict, add_terms
 from speedproof.run.proof.verdict_output import print_verdict
+from tests.stated_verdicts import state
 
 HEADLINE = "Inconclusive: B (… --in-place) measured 1.23× as fast as A (python train_adam.py) on this machine, by the epoch"
 NEXT = "speedproof prove 'python train_adam.py' 'python train_adam.py --in-place' --epoch-s 'took (\\S+) s' --out /tmp/p"
@@ -63,3 +65,21 @@ def test_only_a_terminal_gets_styles_and_none_that_asks_for_no_colour_gets_one(v
     assert show(verdict, monkeypatch, 200, terminal=True).startswith(f"\x1b[1;33m{HEADLINE}\x1b[0m (95 %")
     monkeypatch.setenv("NO_COLOR", "1")
     assert show(verdict, monkeypatch, 200, terminal=True).startswith(f"\x1b[1m{HEADLINE}\x1b[0m (95 %")
+
+
+def test_a_candidate_has_the_three_largest_terms_of_its_own_traces():
+    def term(name, a_s, b_s):
+        more = {"seconds_per_epoch": b_s - a_s, "seconds_per_sample": None}
+        return Term(kind="idle", part="training", name=name, a_s=a_s, b_s=b_s, **more)
+
+    # As an analysis writes them: largest change first.
+    terms = [term("data wait", 0.9, 0.1), term("copies", 0.1, 0.3), term("launches", 0.2, 0.1), term("other", 0.2, 0.19)]
+    differences = {("a", "b"): Difference.model_construct(terms=terms)}
+    (judged,) = add_terms(state(), differences, ["a", "b"]).candidates
+    assert [(one.name, round(one.seconds, 9)) for one in judged.terms] == [
+        ("data wait", -0.8),
+        ("copies", 0.2),
+        ("launches", -0.1),
+    ]
+    (judged,) = add_terms(state(), {}, ["a", "b"]).candidates
+    assert judged.terms == []

@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from speedproof.results.trace_results import LargestTerm
+
 CAMPAIGN_FILE = "campaign.json"
 
 # continue: trying the same commit again adds pairs.
@@ -42,6 +44,7 @@ class Try(_Row):
     files: list[str] = Field([], description="Protected files that it changes")
     more: str | None = Field(None, description="What would decide, in words")
     why: str | None = Field(None, description="What traces show about the difference")
+    terms: list[LargestTerm] = Field([], description="Its largest terms")
     minutes: float = 0.0
     report: str | None = None
 

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from speedproof.results.experiment import StopReason
+from speedproof.results.trace_results import LargestTerm
 
 GATE_FILE, CALIBRATION_FILE = "gate.json", "calibration.json"
 
@@ -55,6 +56,7 @@ class GateResult(BaseModel):
     more: str | None = Field(None, description="What would decide, in words; null if it is decided or nothing is known to")
     next_command: str | None = Field(None, description="The command that goes on until it is decided")
     why: str | None = Field(None, description="What traces show about the difference")
+    terms: list[LargestTerm] = Field([], description="Its largest terms")
     minutes: float = 0.0
     report: str | None = Field(None, description="The page with all numbers")
 

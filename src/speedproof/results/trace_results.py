@@ -14,6 +14,7 @@ from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, EpochPart, Iteratio
 from speedproof.util.errors import RecordError
 
 DIFFERENCE_FILE = "difference.json"
+_MOST_TERMS = 3  # of those that a verdict names
 
 
 class _Row(BaseModel):
@@ -30,6 +31,15 @@ class Term(_Row):
     b_s: float = Field(description="Seconds per iteration of b")
     seconds_per_epoch: float = Field(description="b_s - a_s")
     seconds_per_sample: float | None = Field(description="The same per training sample; null: unknown")
+
+
+class LargestTerm(_Row):
+    """A term of the difference of a candidate's trace and its reference's, for programs that read outcomes."""
+
+    kind: Literal["gpu", "idle", "cpu"] = Field(description="gpu: kernels; idle: a cause; cpu: a phase, without a GPU")
+    part: EpochPart = Field(description="Part of the iteration")
+    name: str = Field(description="As in the account")
+    seconds: float = Field(description="What an iteration of the candidate takes more; below 0: less")
 
 
 class KernelTerm(_Row):
@@ -67,6 +77,11 @@ class Difference(_Row):
     residual_per_sample_s: float | None = Field(description="Residual per training sample; null: unknown")
     total_per_sample_s: float | None = Field(description="Total per training sample; null: unknown")
     seal: str | None = Field(None, description="Checksum of all other fields; null: old file")
+
+    def list_largest(self) -> list[LargestTerm]:
+        """Return the terms that make most of the difference, the largest first."""
+        largest = self.terms[:_MOST_TERMS]
+        return [LargestTerm(kind=one.kind, part=one.part, name=one.name, seconds=one.seconds_per_epoch) for one in largest]
 
     @property
     def is_within_spread(self) -> bool:

@@ -123,6 +123,7 @@ def _measure(row: Try, request: CampaignRequest, both: tuple[Commit, Commit], ou
         "metric": verdict.metric,
         "checks": [one.sentence for one in judged.objections if one.blocks],
         "why": verdict.why if request.profiled else None,
+        "terms": judged.terms,
         "minutes": round(row.minutes + (time.monotonic() - began_s) / 60, 2),
         "report": verdict.report,
     }

@@ -77,6 +77,7 @@ def _add_verdict(found: GateResult, verdict: Verdict, request: GateRequest) -> G
             "base": found.base.model_copy(update={"value": values[0]}),
             "head": found.head.model_copy(update={"value": values[1]}),
             **judged.model_dump(include={"ratio", "low", "high", "pairs", "quality", "more"}),
+            "terms": judged.terms,
             "metric": verdict.metric,
             "unit": verdict.unit,
             "notes": [*found.notes, *describe_attempt(verdict.attempt)],

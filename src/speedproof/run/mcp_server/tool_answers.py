@@ -9,7 +9,7 @@ from speedproof.results.comparison_rows import ClaimVerdict
 from speedproof.results.diagnosis import Diagnosis, Finding
 from speedproof.results.gate_result import GatedCommit, GateOutcome, GateReason, GateResult
 from speedproof.results.summary import Advice, Epoch, Found, IdleGap, IterationUnit, Kernel, Phase, Summary
-from speedproof.results.trace_results import Difference, KernelTerm, Term
+from speedproof.results.trace_results import Difference, KernelTerm, LargestTerm, Term
 from speedproof.run.ledger.entry import LedgerEntry
 from speedproof.run.ledger.entry_outcome import EntryOutcome, describe_entry_outcome
 from speedproof.run.proof.verdict import Judged, MeasuredVariant, Verdict
@@ -61,6 +61,7 @@ class ProofAnswer(ToolAnswer):
     to_decide: str | None = Field(description="What would decide; null: it is decided, or nothing is known to")
     attempt: int = Field(description="Number of this proof among those of the same commands; more attempts, more luck")
     why: str | None = Field(description="What traces show about the difference")
+    terms: list[LargestTerm] = Field(description="Its largest terms")
     report: str = Field(description="The page with all numbers")
     checksum: str | None = Field(description="Of the files that were measured; they may have been edited since")
     checksums: str | None = Field(description="List of these files, each with its SHA-256")
@@ -165,6 +166,7 @@ def answer_proof(verdict: Verdict, checksum: str | None, checksums: str | None) 
         quality=_answer_quality(judged),
         contradictions=[one.sentence for one in judged.objections if one.blocks],
         doubts=[one.sentence for one in judged.objections if not one.blocks],
+        terms=judged.terms,
         to_decide=judged.more,
         checksum=checksum,
         checksums=checksums,

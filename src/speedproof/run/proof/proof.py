@@ -64,7 +64,7 @@ from speedproof.run.proof.snakemake import ProfileExecutor, find_profile
 from speedproof.run.proof.stop_after import count_round_s, propose_stop, question_budget
 from speedproof.run.proof.typed_call import describe_asked
 from speedproof.run.proof.variant_labels import call_variants, name_variants, title_variants
-from speedproof.run.proof.verdict import Verdict, choose_metric, judge
+from speedproof.run.proof.verdict import Verdict, add_terms, choose_metric, judge
 from speedproof.run.proof.warm_up import WarmUp
 from speedproof.run.proof.workspace import (
     ProofBasis,
@@ -162,6 +162,7 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
         report = str(out / RESULTS / PAGE_FILE)
         verdict = judge(evidence.comparison, request, metric, found.reading, report, out)
         verdict = verdict.model_copy(update={"attempt": attempt, "why": _explain(request, evidence)})
+        verdict = add_terms(verdict, evidence.differences, names)
         write_text(out / VERDICT_FILE, verdict.model_dump_json(indent=1) + "\n")
     status.pause()
     return verdict

@@ -1,6 +1,6 @@
 """The verdict: for each candidate an outcome and one sentence, and an exit status."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -15,6 +15,7 @@ from speedproof.results.asked import Counted
 from speedproof.results.comparison import Comparison, Ratio
 from speedproof.results.comparison_rows import ObjectionKind
 from speedproof.results.experiment import StopReason
+from speedproof.results.trace_results import Difference, LargestTerm
 from speedproof.run.proof.next_call import write_next_call
 from speedproof.run.proof.plan_notes import find_counted, name_rate
 from speedproof.run.proof.request import ProofRequest
@@ -86,6 +87,7 @@ class Judged(_Row):
     reference_quality: float | None = None
     candidate_quality: float | None = None
     objections: list[JudgedObjection]
+    terms: list[LargestTerm] = []  # of the difference of both traces, the largest first; none without traces
     more: str | None
     whole_process: str | None = None  # a sentence, if its outcome is another one and no other sentence has it
     headline: str = ""  # what the sentence begins with: all of it but the evidence
@@ -125,6 +127,19 @@ class Verdict(_Row):
     def further_sentences(self) -> list[str]:
         """Return what whole processes show, if that differs, and that these commands were proven before, if they were."""
         return [*(one.whole_process for one in self.candidates if one.whole_process), *describe_attempt(self.attempt)]
+
+
+def add_terms(verdict: Verdict, differences: Mapping[tuple[str, str], Difference], names: Sequence[str]) -> Verdict:
+    """Add to each candidate why it takes longer or shorter than the first of the variants that are called `names`."""
+    found = [differences.get((names[0], name)) for name in names[1:]]
+    return verdict.model_copy(
+        update={
+            "candidates": [
+                judged.model_copy(update={"terms": difference.list_largest() if difference else []})
+                for judged, difference in zip(verdict.candidates, found, strict=True)
+            ]
+        }
+    )
 
 
 def choose_metric(request: ProofRequest, epochs: dict[str, int], rates: bool = False) -> str:
