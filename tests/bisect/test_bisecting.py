@@ -81,7 +81,7 @@ def test_an_interrupted_one_says_that_nothing_is_kept(repository, monkeypatch):
 
     monkeypatch.setattr(CommitRuns, "measure", stop)
     done = call("c0", "main", "--quiet", "--", "sh train.sh")
-    assert (done.exit_code, str(done.exception)) == (1, bisecting.INTERRUPTED)
+    assert (done.exit_code, str(done.exception)) == (1, bisecting.STARTS_OVER)
 
 
 def test_an_end_that_does_not_build_is_an_error(repository):

@@ -22,7 +22,7 @@ from speedproof.util.numbers import format_count
 from speedproof.util.progress_bar import without_progress
 from speedproof.util.secrets import scrub_command
 
-INTERRUPTED = "interrupted: nothing was found yet; the same command starts over"
+STARTS_OVER = "interrupted: nothing was found yet; the same command starts over"
 
 
 def bisect_commits(request: BisectRequest, good: str, bad: str, out: Path, source: Path, status: Status) -> BisectResult:
@@ -52,7 +52,7 @@ def bisect_commits(request: BisectRequest, good: str, bad: str, out: Path, sourc
         holding_devices(device, request.gpus, waiting=waiting),
         logging_to(out / PROOF_LOG),
         commit_in_environment(),
-        ending_in_order(status, INTERRUPTED),
+        ending_in_order(status, STARTS_OVER),
         without_progress(),
     ):
         try:
