@@ -10,7 +10,7 @@ import pytest
 from speedproof.run import outside_watch
 from speedproof.run.gate import calibration, gate
 from speedproof.run.gate.calibration import check_calibration
-from speedproof.run.gate.gate_request import make_gate_request
+from speedproof.run.gate.gate_request import make_gate_request, read_percent
 from speedproof.run.proof.next_call import write_next_call
 from speedproof.run.shared_code import describe_shared_code
 from speedproof.util.errors import ConfigError
@@ -164,6 +164,12 @@ def test_a_calibration_states_what_24_pairs_detect(calibrated):
     assert calibrated.deviation == pytest.approx(0.01, rel=1e-4)
     # The limit of the noise is 0.01 · √(11 / 6.989); 24 pairs need 2.51 + about 1.34 standard errors of it.
     assert calibrated.detectable == pytest.approx((2.51 + 1.34) * 0.01254 / 24**0.5, rel=0.04)
+
+
+def test_each_slowdown_that_a_calibration_states_is_taken_as_it_stands():
+    for thousandths in range(1, 1000):
+        detectable = thousandths / 1000  # as its file holds it
+        assert read_percent(f"{100 * detectable:.3g}%") == detectable
 
 
 def test_a_gate_below_what_is_detectable_is_refused(calibrated, repository):
