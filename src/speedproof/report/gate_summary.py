@@ -105,6 +105,6 @@ def describe_calibration(found: Calibration) -> str:
     """Return what a runner can detect, in one sentence."""
     noise = f"{100 * found.deviation:.2g} % (standard deviation of {format_count(found.pairs, 'pair')})"
     return (
-        f"Smallest --regression for this command here: {100 * found.detectable:.2g}%. If nothing changed, a gate excludes it "
+        f"Smallest --regression for this command here: {100 * found.detectable:.6g}%. If nothing changed, a gate excludes it "
         f"nine times in ten within {found.budget_min:g} min. Two runs of one commit differed by {noise}."
     )

@@ -80,7 +80,7 @@ def check_calibration(request: GateRequest, out: Path) -> list[str]:
         detectable, within = _detect(noise, kept.round_s, budget_min), f"{budget_min:g} min"
     if request.improvement is None and request.limits.regression < detectable:
         raise ConfigError(
-            f"--regression {request.regression}: below {100 * detectable:.2g} %, the smallest slowdown that this machine "
+            f"--regression {request.regression}: below {100 * detectable:.6g} %, the smallest slowdown that this machine "
             f"detects within {within} ({path}); allow more, or measure longer (--budget)"
         )
     return []
