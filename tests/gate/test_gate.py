@@ -12,7 +12,7 @@ from speedproof.run.gate import calibration, gate
 from speedproof.run.gate.calibration import check_calibration
 from speedproof.run.gate.gate_request import make_gate_request, read_percent
 from speedproof.run.proof.next_call import write_next_call
-from speedproof.run.shared_code import describe_shared_code
+from speedproof.run.proof.shared_code import describe_shared_code
 from speedproof.util.errors import ConfigError
 from tests.repositories import commit_all, git, make_repository
 from tests.stated_verdicts import state

@@ -3,15 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from speedproof.results.claim import Claim
 from speedproof.results.evidence_archive import is_there
 from speedproof.results.files import read_record
-
-# What people call the metrics that help and outcomes name in words.
-_METRIC_WORDS = {"wall time": "process_s", "epoch time": "training_epoch_s", "rate": "samples_per_s"}
-MetricText = Annotated[str, AfterValidator(lambda text: _METRIC_WORDS.get(text.strip().lower(), text))]
 
 Counted = Literal["epoch", "step", "interval"]  # what a program's "epochs" are; an interval lies between two printed lines
 ASKED_FILE = "asked.json"

@@ -48,6 +48,8 @@ TRAINING_EPOCH, VALIDATED_EPOCH, SPREAD_EPOCH, RATE, PROCESS = (
     "samples_per_s",
     "process_s",
 )
+# What help and outcomes call metrics.
+METRIC_WORDS = {"wall time": PROCESS, "epoch time": TRAINING_EPOCH, "rate": RATE}
 CACHE_FILL, TRACED_BUSY, SAMPLED_BUSY = "cache_fill_s", "gpu_busy_fraction", "gpu_busy_sampled_fraction"
 EPOCHS_TO_QUALITY, TIME_TO_QUALITY, PROCESS_TO_QUALITY = "epochs_to_quality", "time_to_quality_s", "process_to_quality_s"
 

@@ -15,7 +15,7 @@ from speedproof.run.locks import holding_devices, holding_folder
 from speedproof.run.proof.executor import PROOF_LOG, commit_in_environment, ending_in_order, logging_to
 from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.quiet import wait_aloud
-from speedproof.run.shared_code import describe_shared_code
+from speedproof.run.proof.shared_code import describe_shared_code
 from speedproof.stats.estimates import Estimate
 from speedproof.util.errors import ConfigError
 from speedproof.util.numbers import format_count

@@ -14,8 +14,8 @@ from speedproof.run.gate.gate import find_commit
 from speedproof.run.locks import holding_folder
 from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.proof import prove_request
+from speedproof.run.proof.shared_code import describe_shared_code
 from speedproof.run.proof.verdict import Judged
-from speedproof.run.shared_code import describe_shared_code
 from speedproof.stats.false_discoveries import count_comparisons
 from speedproof.util.errors import ConfigError
 from speedproof.util.secrets import scrub_command

@@ -11,8 +11,8 @@ from speedproof.run.gate.calibration import check_calibration
 from speedproof.run.gate.gate_request import GateRequest
 from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.proof import prove_request
+from speedproof.run.proof.shared_code import describe_shared_code
 from speedproof.run.proof.verdict import Judged, Verdict
-from speedproof.run.shared_code import describe_shared_code
 from speedproof.stats.gating import decide_gate
 from speedproof.util.errors import ConfigError
 from speedproof.util.secrets import scrub_command

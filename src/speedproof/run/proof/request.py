@@ -14,7 +14,6 @@ from speedproof.config.model import Caches, VariablePattern
 from speedproof.config.reading import ASKED_BY, FilePattern, Pattern, RangeName, Reading, ReadingSource, TimeUnit
 from speedproof.config.validation_errors import NameKey, explain_problem, key_names
 from speedproof.profilers.formats import describe_run_tracers
-from speedproof.results.asked import MetricText
 from speedproof.results.claim import ClaimText
 from speedproof.results.experiment import LOOKS, Minutes
 from speedproof.results.names import RunTracerName
@@ -87,6 +86,15 @@ def _check_names(names: list[str]) -> list[str]:
 Command = Annotated[str, AfterValidator(_check_command)]
 StopText = Annotated[str, BeforeValidator(_read_count), AfterValidator(_check_stop)]
 RequestedJob = Annotated[JobResources, BeforeValidator(_read_job)]
+
+
+def _name_metric(text: str) -> str:
+    from speedproof.stats.metrics import METRIC_WORDS  # which imports pandas; help validates nothing
+
+    return METRIC_WORDS.get(text.strip().lower(), text)
+
+
+MetricText = Annotated[str, AfterValidator(_name_metric)]
 
 
 def option(default: Any, panel: str, description: str, *, flag: str = "", metavar: str = "", **more: Any) -> Any:
