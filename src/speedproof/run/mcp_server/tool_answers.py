@@ -27,6 +27,18 @@ class ToolAnswer(BaseModel):
     minutes_left: float = Field(0.0, description="Of the server's budget, for all further calls")
 
 
+class RatioAnswer(ToolAnswer):
+    """What a comparison measured."""
+
+    ratio: float | None = Field(description="null: not measured")
+    low: float | None = Field(description="Lower end of its 95 % interval")
+    high: float | None = Field(description="Upper end")
+    pairs: int = Field(description="Each is one run of both")
+    unit: str = Field(description="Of the values of both")
+    to_decide: str | None = Field(description="What would decide; null: it is decided, or nothing is known to")
+    terms: list[LargestTerm] = Field(description="The largest of the traces' difference; without traces none")
+
+
 class QualityAnswer(BaseModel):
     """How the qualities compare."""
 
@@ -38,36 +50,29 @@ class QualityAnswer(BaseModel):
     b: float | None
 
 
-class ProofAnswer(ToolAnswer):
+class ProofAnswer(RatioAnswer):
     """Whether command b is faster than command a on this machine. The ratio is a's time / b's time: above 1, b is faster."""
 
     outcome: Proof
     sentence: str = Field(description="The outcome in words; quote this one")
     claim: str | None
-    ratio: float | None = Field(description="null: not measured")
-    low: float | None = Field(description="Lower end of its 95 % interval")
-    high: float | None = Field(description="Upper end")
     observed: float | None = Field(
         description="The same ratio by speedproof's own clock; null: no epochs were seen or compared"
     )
-    pairs: int = Field(description="Each is one run of a and one of b")
     metric: str
-    unit: str = Field(description="Of the commands' values")
     a: MeasuredVariant
     b: MeasuredVariant
     quality: QualityAnswer | None = Field(description="null: not read")
     contradictions: list[str] = Field(description="Checks that contradict the ratio; the outcome is inconclusive for them")
     doubts: list[str] = Field(description="Checks that put it in doubt")
-    to_decide: str | None = Field(description="What would decide; null: it is decided, or nothing is known to")
     attempt: int = Field(description="Number of this proof among those of the same commands; more attempts, more luck")
     why: str | None = Field(description="What traces show about the difference")
-    terms: list[LargestTerm] = Field(description="Its largest terms")
     report: str = Field(description="The page with all numbers")
     checksum: str | None = Field(description="Of the files that were measured; they may have been edited since")
     checksums: str | None = Field(description="List of these files, each with its SHA-256")
 
 
-class GateAnswer(ToolAnswer):
+class GateAnswer(RatioAnswer):
     """Whether commit head is slower than commit base. The ratio is base's time / head's time: below 1, head is slower."""
 
     outcome: GateOutcome
@@ -75,16 +80,10 @@ class GateAnswer(ToolAnswer):
     base: GatedCommit
     head: GatedCommit
     regression: float = Field(description="The slowdown that must be excluded, as a fraction")
-    ratio: float | None = Field(description="null: nothing was measured")
-    low: float | None = Field(description="Lower end of its 95 % interval")
-    high: float | None = Field(description="Upper end")
-    pairs: int
     metric: str | None
-    unit: str
     quality: str | None
     contradictions: list[str] = Field(description="What contradicts the ratio, or puts it in doubt")
     notes: list[str]
-    to_decide: str | None = Field(description="What would decide; null: it is decided, or nothing is known to")
     report: str | None = Field(description="The page with all numbers")
 
 
@@ -185,7 +184,7 @@ def answer_gate(found: GateResult) -> GateAnswer:
     """Return a gate's result."""
     fields = {"outcome", "reason", "base", "head", "regression", "ratio", "low", "high", "pairs", "metric", "unit", "quality"}
     return GateAnswer(
-        **found.model_dump(include={*fields, "notes", "report"}), contradictions=found.checks, to_decide=found.more
+        **found.model_dump(include={*fields, "notes", "terms", "report"}), contradictions=found.checks, to_decide=found.more
     )
 
 

@@ -154,7 +154,7 @@ class ProofRequest(Model):
     trust_reported: str | None = option(
         None,
         _READING_PANEL,
-        "Accept reported times although speedproof's clock disagrees, for this reason",
+        "Accept reported times although speedproof's clock disagrees; give the reason",
         metavar="REASON",
         pattern=r"^[^\r\n]{1,200}$",
     )

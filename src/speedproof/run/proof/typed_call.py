@@ -12,7 +12,7 @@ from speedproof.util.secrets import scrub_command
 
 
 def describe_asked(request: ProofRequest, metric: str, attempt: int, reading: Reading) -> Asked:
-    """Return what a report is to know of a request whose variants are compared by `metric`, of the so-manieth proof."""
+    """Return what a report is to know of a request; `attempt` counts the proofs of its commands."""
     claim = read_claim(request.claim) if request.claim else None
     asked = {"command": write_call(request), "metric": metric, "margin": request.margin, "claim": claim}
     return Asked(**asked, attempt=attempt, counted=find_counted(reading), rate=name_rate(reading))
