@@ -252,3 +252,15 @@ def test_a_killed_snakemake_is_named_and_not_the_last_line_of_its_output(tmp_pat
     monkeypatch.setattr(executor, "_words", lambda _: ["sh", "-c", "echo No documented number to judge.; kill -9 $$"])
     with pytest.raises(SpeedproofError, match=r"^the workflow was killed \(SIGKILL\); run the same command again"):
         executor.run(tmp_path / "proof.json", lambda: None)
+
+
+def test_timed_runs_are_compared_though_a_command_fails_under_the_profiler(place, monkeypatch):
+    monkeypatch.setattr("speedproof.run.proof.warm_up.try_profiler", lambda *_, **__: None)  # it ended well there
+    commands = ["sleep 0.2", "sleep 0.1"]
+    options = ["--metric", "process_s", "--profiled", "1", "--profiler", "kineto", "--device", "cpu", "--out", "out", "--json"]
+    result = CliRunner().invoke(app, ["prove", *commands, *options])
+    assert result.exit_code == 0, result.output
+    verdict = json.loads(result.stdout)
+    assert verdict["candidates"][0]["outcome"] == "faster"
+    assert verdict["why"].startswith("no trace: ")
+    assert "the timed runs are compared without it" in result.stderr

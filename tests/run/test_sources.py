@@ -68,6 +68,22 @@ def test_lines_of_one_read_tell_no_times():
         read_lines(clock.close(6.0), lines(epoch="^Epoch"))
 
 
+def arriving(late):
+    """Return a line per second; those of the seconds `late` come with the next one."""
+    return [Line(f"Epoch {second}", float(second + (second in late)), second + (second in late)) for second in range(21)]
+
+
+@pytest.mark.parametrize("late", [{5}, {5, 12}])
+def test_of_lines_that_arrive_together_now_and_then_no_time_is_lost(late):
+    assert [epoch.train_s for epoch in read_lines(arriving(late), lines(epoch="^Epoch")).epochs] == [1] * 20
+
+
+@pytest.mark.parametrize("late", [{0}, {5, 9, 12}])
+def test_the_first_line_and_most_others_must_arrive_alone(late):
+    with pytest.raises(RecordError, match="arrived together"):
+        read_lines(arriving(late), lines(epoch="^Epoch"))
+
+
 @given(chunks=st.lists(st.binary(max_size=9), max_size=9))
 def test_however_output_is_cut_its_lines_are_the_same(chunks):
     """Of `\\n` and `\\r` alone: where a read ends between the two of a pair an empty line comes between, which counts not."""

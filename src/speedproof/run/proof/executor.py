@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import scipy.special  # noqa: F401 (intervals need it: loaded between two runs, it would delay the second)
@@ -13,6 +14,7 @@ from speedproof.cluster.gpu_monitor import list_gpu_uuids
 from speedproof.config.model import Config
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.results.dataset import own_data
+from speedproof.results.experiment import Experiment
 from speedproof.results.files import write_json, write_json_if_changed, write_sealed
 from speedproof.results.folder import CONFIG_FILE, read_results
 from speedproof.run.archive.rebuild import rebuild_numbers, rebuild_report
@@ -24,11 +26,11 @@ from speedproof.run.proof.quiet import QuietRounds, QuietWait, wait_aloud
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.warm_up import WarmUp, warm_up
 from speedproof.run.proof.workspace import ProofSetup, write_for_others
-from speedproof.run.run_experiment import Job, digest_code, measure_experiment
+from speedproof.run.run_experiment import Job, Observer, digest_code, measure_experiment
 from speedproof.run.staleness import read_measured
 from speedproof.util.child_processes import Patience, StoppedError, answering_stops, raising_when_stopped
 from speedproof.util.environment import COMMIT_VARIABLE, SOURCES_VARIABLE, step_environment
-from speedproof.util.errors import ConfigError, TrainingError
+from speedproof.util.errors import ConfigError, ProfilingError, TrainingError
 from speedproof.util.log_file import FileOfLog, LogFormatter, log
 from speedproof.util.progress_bar import without_progress
 
@@ -45,6 +47,7 @@ class LocalExecutor:
         self._quiet = QuietWait(request.wait_for_quiet_min, request.device, request.gpus, status)
         self._waiting = wait_aloud(status) if request.wait else None
         self._held, self._holds = held, False
+        self.untraced: str | None = None  # why there is no trace, though one was asked for
 
     def warm_up(self, measured: ProofSetup) -> WarmUp:
         """Run each command once; these runs do not count."""
@@ -59,8 +62,10 @@ class LocalExecutor:
     def measure(self, measured: ProofSetup, progress: Progress) -> Evidence:
         """Measure what is missing, compare the runs and write the report; return the evidence.
 
+        If a command fails under the profiler only, the timed runs are compared without a trace.
+
         Raises:
-            TrainingError: a run failed, or a stop signal came. Completed runs are kept.
+            TrainingError: a timed run failed, or a stop signal came. Completed runs are kept.
             ConfigError: the machine lacks what is asked for.
         """
         results = self._out / RESULTS
@@ -83,8 +88,17 @@ class LocalExecutor:
                 self._status.go_on_with("checking the machine")
                 _ask_doctor(config, results)
                 write_json(data, own_data(measured.workload.declared.title))
-                observer = QuietRounds(self._quiet, progress)
-                experiment = measure_experiment(job, observer, waiting=self._waiting, held=self._holds)
+                try:
+                    experiment = self._measure(job, QuietRounds(self._quiet, progress))
+                except (ProfilingError, TrainingError) as error:
+                    if not progress.profiles:
+                        raise
+                    self.untraced = f"no trace: {error}"
+                    self._status.say(f"{self.untraced}; the timed runs are compared without it")
+                    timed = config.measurement.model_copy(update={"profiled": 0})
+                    job = replace(job, config=config.model_copy(update={"measurement": timed}))
+                    write_json_if_changed(config_file, job.config)
+                    experiment = self._measure(job, Observer())
                 self._held.close()
                 progress.conclude(experiment.stopped)
             self._status.go_on_with("comparing the runs")
@@ -92,6 +106,9 @@ class LocalExecutor:
             self._status.go_on_with("writing the report")
             rebuild_report(evidence, results)
         return evidence
+
+    def _measure(self, job: Job, observer: Observer) -> Experiment:
+        return measure_experiment(job, observer, waiting=self._waiting, held=self._holds)
 
 
 def _ask_doctor(config: Config, results: Path) -> None:

@@ -52,13 +52,15 @@ class Progress(Observer):
         self._said = 0
         self._kept: list[str] = []  # what is to be printed of rounds of an earlier call, once a run begins
         self._begun = False
+        self.profiles = False  # whether the timed runs are complete, and profiled ones have begun
 
     def begin_run(self, planned: PlannedRun) -> None:
         """Show this run as the current one."""
         self._begun = True
         self._print_kept()
         called = self._called[planned.variant]
-        if planned.mode != "timed":
+        self.profiles = planned.mode != "timed"
+        if self.profiles:
             self._status.go_on_with(f"profiling {called}")
             return
         self._left.begin()

@@ -161,7 +161,7 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
             rebuild_report(evidence.asked_again(), out / RESULTS)
         report = str(out / RESULTS / PAGE_FILE)
         verdict = judge(evidence.comparison, request, metric, found.reading, report, out)
-        verdict = verdict.model_copy(update={"attempt": attempt, "why": _explain(request, evidence)})
+        verdict = verdict.model_copy(update={"attempt": attempt, "why": executor.untraced or _explain(request, evidence)})
         verdict = add_terms(verdict, evidence.differences, names)
         write_text(out / VERDICT_FILE, verdict.model_dump_json(indent=1) + "\n")
     status.pause()

@@ -45,6 +45,8 @@ _NOT_OF_A_PROFILE = {
 class ProfileExecutor:
     """Warms up and measures where a profile sends the jobs of the workflow."""
 
+    untraced: str | None = None  # there, a job whose profiled run fails leaves nothing to compare
+
     def __init__(self, out: Path, request: ProofRequest, status: Status) -> None:
         """Take the proof's folder, what is asked, and what prints how it goes on.
 
