@@ -15,12 +15,12 @@ from tests.report.example import CLAIMS, Example, vouch_again, write_example
 HALF = 989.4e12
 
 
-def count(results, of="epoch", device="cuda", share=1.0, gpu=None, observed=False, **flop):
+def count(results, of="epoch", device="cuda", share=1.0, gpu=None, observed=False, kind="bfloat16", **flop):
     """Let FLOP have been counted of the example's variants; return the ratio of epochs, each variant's use, the comparison."""
     write_example(results, Example(modes=("timed",)))
     for path in results.glob("experiments/*/runs/*/run.json"):
         run = json.loads(path.read_text())
-        counted = {"of": of, "device": device, "flop": {"bfloat16": int(flop[run["variant"]])}, "reported_share": share}
+        counted = {"of": of, "device": device, "flop": {kind: int(flop[run["variant"]])}, "reported_share": share}
         seen = {"arrivals": "seen" if observed else "together", "warm_up": {"process_s": 9.0, "flop": counted}}
         run["conditions"]["gpu"] |= {"name": gpu} if gpu else {}
         path.write_text(json.dumps(run | {"observed": seen}))
@@ -52,6 +52,13 @@ def test_mfu_is_the_time_at_the_peak_by_that_of_the_epoch(tmp_path):
     assert kinds(ratio) == {}
     said = describe_utilization(use["baseline"]).replace("\N{NO-BREAK SPACE}", " ")
     assert said == "MONAI baseline script: 366 TFLOP per epoch in 1.48 s, 247 TFLOP/s, MFU 25 % (NVIDIA H200 datasheet)"
+
+
+def test_of_float32_the_peak_is_named(tmp_path):
+    tf32 = 494.7e12  # by the datasheet, half of its 989 of sparse matrices
+    _, use, _ = count(tmp_path, kind="float32", baseline=0.37 * tf32, fast=0.37 * tf32)
+    assert use["baseline"].mfu == pytest.approx(0.25, rel=1e-3)
+    assert use["baseline"].source == "NVIDIA H200 datasheet, TF32 for float32"
 
 
 def test_time_that_reports_leave_out_is_added_as_far_as_it_was_in_the_counted_run(tmp_path):

@@ -1,7 +1,7 @@
 """Counted FLOP beside what the GPUs of a run can do: how well they are used, and whether a speed is possible at all."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
@@ -152,8 +152,13 @@ def measure_utilization(results: Results) -> Iterator[Utilization]:
             seconds=seconds,
             flop_per_s=first.counted.total / seconds,
             product=first.peaks.product if first.peaks and first.counted.device == "cuda" else None,
-            source=first.peaks.source if first.peaks and first.counted.device == "cuda" else None,
+            source=_name_source(first.peaks, first.counted.flop) if first.peaks and first.counted.device == "cuda" else None,
             gpus=first.gpus,
             mfu=None if least_s is None or _is_impossible(uses) else least_s / seconds,
             origin=Origin(files=[run.file(name) for run in runs for name in (EPOCHS_FILE, RUN_FILE)], expression=_EXPRESSION),
         )
+
+
+def _name_source(peaks: GpuPeaks, flop: Mapping[str, float]) -> str:
+    """Return where the peaks are from, and which one float32 is held against: a program may use it or not."""
+    return f"{peaks.source}, TF32 for float32" if peaks.tf32 and flop.get("float32") else peaks.source
