@@ -64,6 +64,15 @@ def test_more_rounds_go_on_with_those_that_there_are_until_they_would_hardly_dec
     assert (fixed["stopped"], fixed["attempt"]) == (None, 2)
 
 
+def test_if_the_printed_digits_hide_a_difference_they_are_named_and_no_number_of_rounds(folder):
+    # Epochs of 2 us each, of which one in four takes 3 of every second seed: 2 against 2.25, each within half a microsecond.
+    (folder / "few.sh").write_text("for n in 2 2 2 $((2 + SPEEDPROOF_SEED % 2 * $1)); do echo epoch took $n us acc 0.9; done\n")
+    found, _ = prove("sh few.sh 0", "sh few.sh 1")
+    (candidate,) = found["candidates"]
+    said = f"stopped after {found['rounds']} rounds, since more are unlikely to decide: epoch times are printed to 1.00"
+    assert said in candidate["sentence"]
+
+
 def test_rounds_go_on_until_the_quality_is_decided(folder):
     # Qualities of 0.900 and 0.901 against 0.900 and 0.909: differences 0 and 0.008. Of four ± 6.21 × 0.0046 / 2 = 0.0143 is
     # below -0.01, of six ± 4.65 × 0.0044 / √6 = 0.0083 does not.

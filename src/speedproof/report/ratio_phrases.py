@@ -1,5 +1,7 @@
 """A finding about a ratio, in words: one place for the clauses of `prove`, the first screen, headlines and tables."""
 
+import math
+
 from speedproof.report.document import Badge, Tone, VariantName
 from speedproof.report.objection_phrases import describe_condition, describe_objection, describe_remedy
 from speedproof.report.scope import describe_place, name_here, warn_of_machines
@@ -283,6 +285,8 @@ def describe_needed(needed: Needed, scope: Scope | None, question: str = "") -> 
 
 def _describe_futile(found: RatioFinding, stopped: StoppedExperiment) -> str:
     """Return why the rounds ended early without a decision, and what would decide."""
+    if stopped.needed is None and _is_rounded(found):
+        return f"stopped after {stopped.rounds} rounds, since more are unlikely to decide: {_describe_digits(found)}"
     most = (
         f"{stopped.reachable} rounds" if stopped.reachable == stopped.most else f"the {stopped.reachable} rounds of the budget"
     )
@@ -294,6 +298,14 @@ def _describe_futile(found: RatioFinding, stopped: StoppedExperiment) -> str:
     else:
         enough = f"{stopped.needed} fixed rounds would{lasting} (--rounds {stopped.needed})"
     return f"stopped after {stopped.rounds} rounds: with this much variation, {most} are unlikely to decide; {enough}"
+
+
+def _is_rounded(found: RatioFinding) -> bool:
+    """Return whether the digits of printed times make at least a third of the interval."""
+    exact, (_, low, high) = found.printed, found.ends
+    if not (exact and exact.low and exact.high and low and high):
+        return False
+    return math.log(exact.high / exact.low) <= 2 / 3 * math.log(high / low)
 
 
 def describe_undecided(found: RatioFinding) -> str:
