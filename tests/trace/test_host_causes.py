@@ -46,6 +46,15 @@ def test_an_operator_that_launches_is_told_from_one_that_computes_on_the_cpu(tmp
     }
 
 
+def test_a_file_that_torch_wrote_by_compiling_has_a_short_name(tmp_path):
+    trace = one_epoch()
+    trace.host("/tmp/nx/cnxo4mbzxge6nov4c6va5ztwbxsnievrivncmt2ojyku2fblcsbi.py(46): call", 0, 400)
+    trace.kernel(400, 1000)
+    assert idle_gaps_of(analyze_trace(trace.write(tmp_path))) == {
+        ("Python function", "/tmp/nx/cnxo4mbz….py(46): call"): (1, 400)
+    }
+
+
 def test_between_operators_python_sets_the_pace(tmp_path):
     trace = one_epoch()
     for start in (0, 80, 160, 400):  # 50 us apart, then 210

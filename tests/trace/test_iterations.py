@@ -132,6 +132,19 @@ def test_nested_candidates_are_all_there(tmp_path):
     assert list(phases_of(steps)) == [("fwd", "training"), ("opt", "training")]
 
 
+def test_compiled_graphs_are_phases_with_short_names(tmp_path):
+    graphs = {"CompiledFxGraph fxm5fumj": "mxliqizrgejthnosl7ydlsjj2sahklc7syl5w2i5xur4", "CompiledFxGraph fxm6fumj": "q7"}
+    trace = TraceBuilder()
+    for at in (0, 1000, 2000):
+        trace.range(f"step {at}", at, at + 990)
+        for begin, (short, rest) in enumerate(graphs.items()):
+            trace.range(f"## Call {short}{rest} ##", at + 100 + 400 * begin, at + 300 + 400 * begin)
+    folder = trace.write(tmp_path)
+    assert {phase.name: phase.calls for phase in analyze_trace(folder).phases} == dict.fromkeys(graphs, 3)
+    found = analyze_trace(folder, epoch="CompiledFxGraph fxm5fumj").found
+    assert (found.name, found.by) == ("CompiledFxGraph fxm5fumj", "ranges")
+
+
 def test_phases_and_the_whole_are_chosen(tmp_path):
     folder = nested().write(tmp_path)
     chosen = analyze_trace(folder, phases={"forward": "fwd"})

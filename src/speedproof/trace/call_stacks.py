@@ -15,6 +15,8 @@ from speedproof.trace.intervals import Array, Intervals, coverage, find_parents,
 Flags = NDArray[np.bool_]
 
 _CODE = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)")
+# The files that torch.compile writes have a hash for a name.
+_COMPILED_FILE = re.compile(r"(?<![a-z0-9])(c[a-z2-7]{7})[a-z2-7]{44}(?=\.py\()")
 # Torch and Python themselves: of what these do, a reader wants to know which function of the program asked for it.
 _NOT_THE_PROGRAM = frozenset({"torch", *sys.stdlib_module_names})
 # What writes for people; whatever it calls in turn is the same.
@@ -107,7 +109,7 @@ class CallNamer:
     def __init__(self, stacks: CallStacks) -> None:
         none = len(stacks)
         names = stacks.calls["name"].array
-        self._texts = np.array([*map(str, names.categories), ""], object)
+        self._texts = np.array([*(_COMPILED_FILE.sub(r"\1…", str(name)) for name in names.categories), ""], object)
         codes = np.append(names.codes.astype(np.int64), len(names.categories))
         function, code = stacks.nearest(stacks.named(_is_of_program)), stacks.nearest(stacks.named(_CODE.fullmatch))
         self.function = np.where(function < none, function, code)  # rows, as the following

@@ -39,6 +39,8 @@ _OPTIMIZER = "Optimizer."  # what torch.profiler marks of each optimizer
 _STEP_OF_OPTIMIZER = f"{_OPTIMIZER}step#"  # before its class
 
 _NUMBER = re.compile(r"#*\d+")
+# What torch.compile calls a graph, by a hash; its start tells graphs apart.
+_COMPILED_GRAPH = re.compile(r"(?:## Call )?(?P<short>CompiledFxGraph \w{8})\w*(?: ##)?")
 _MOST_CANDIDATES = 8
 # What is known of each iteration, and of each GPU in it, takes about 20 kB of memory and 1 kB of `summary.json`.
 _MOST_ITERATIONS, _MOST_ON_GPUS = 50_000, 400_000
@@ -74,7 +76,9 @@ class Iterations:
 
 
 def without_numbers(name: str) -> str:
-    """Give `Step 10 to 20` and its siblings one name, `Step # to #`."""
+    """Give `Step 10 to 20` and its siblings one name, `Step # to #`; a compiled graph's name only becomes short."""
+    if graph := _COMPILED_GRAPH.fullmatch(name):
+        return graph["short"]
     return _NUMBER.sub("#", name)
 
 
