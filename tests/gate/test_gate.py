@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from speedproof.results.claim import read_claim
 from speedproof.run import outside_watch
 from speedproof.run.gate import calibration, gate
 from speedproof.run.gate.calibration import check_calibration
@@ -84,7 +85,7 @@ def test_each_commit_is_built_and_measured_by_the_claim_of_the_limit(repository,
     asked = stated(state())
     assert run(speedproof_here, "--build", "make all")[0] == 0
     ((request, trees),) = asked
-    assert (request.commands, request.names, request.claim) == (["sh train.sh"] * 2, ["base", "head"], ">= 0.970874")
+    assert (request.commands, request.names, request.claim) == (["sh train.sh"] * 2, ["base", "head"], "at most 3% slower")
     assert (list(trees.commits), trees.commits["a"].name, trees.commits["b"].name) == (["a", "b"], "main", "HEAD")
     assert trees.build == "make all"
 
@@ -110,7 +111,7 @@ def test_the_exit_status_follows_from_the_verdict(repository, speedproof_here, s
 def test_an_improvement_that_is_asked_for_is_the_claim(repository, speedproof_here, stated):
     asked = stated(state("claim fails", high=1.01))
     assert run(speedproof_here, "--improvement", "5%")[1]["outcome"] == "no improvement"
-    assert asked[0][0].claim == ">= 1.05"
+    assert asked[0][0].claim == "at least 5% faster"
 
 
 @pytest.mark.parametrize(
@@ -220,3 +221,36 @@ def test_the_next_command_is_a_gate_in_its_own_folder(out, words):
     line = write_next_call(request, [finding], Path(out) / "proof")
     # Six pairs of two runs take 60 minutes: ten take 100, and a quarter more in reserve.
     assert line == f"speedproof gate 'sh train.sh' --budget 125.0 --base old{words}"
+
+
+def test_the_same_gate_goes_on_after_its_budget_was_spent(repository, speedproof_here, stated):
+    asked = stated(state("inconclusive", low=0.9, stopped="budget"))
+    for _ in range(2):
+        assert run(speedproof_here, "--budget", "10")[0] == 2
+    stated(state())
+    for _ in range(2):  # decided, it stays as it is
+        assert run(speedproof_here, "--budget", "10")[0] == 0
+    run(speedproof_here, "--budget", "10", "--head", "main~0", "--base", "HEAD")
+    assert [request.budget for request, _ in asked] == [10, 20, 30, 30, 10]
+
+
+def test_the_rounds_of_a_spent_budget_are_kept_and_more_are_added(repository, speedproof_here):
+    words = ("--head", "same~0", "--base", "HEAD", "--budget", "0.01", "--device", "cpu")
+    pairs = [run(speedproof_here, *words)[1]["pairs"] for _ in range(2)]
+    assert 0 < pairs[0] < pairs[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "words"),
+    [
+        ("at most 3% slower", 1 / 1.03, "at most 3 % slower"),
+        ("at least 5 % faster", 1.05, "at least 5 % faster"),
+        (">= 1.5", 1.5, "\N{GREATER-THAN OR EQUAL TO} 1.5×"),
+    ],
+)
+def test_a_claim_is_told_as_it_was_asked(text, least, words):
+    found = read_claim(text)
+    assert (found.low, found.high, found.text) == (pytest.approx(least), None, words)
+    for wrong in ("at least 3% slower", "at most 3% faster"):
+        with pytest.raises(ValueError, match="write a comparison"):
+            read_claim(wrong)

@@ -78,4 +78,11 @@ def make_gate_request(words: list[str], options: dict[str, Any]) -> GateRequest:
     """
     values = {**options, "commands": [join_command(words)] * 2, "names": ["base", "head"], "workdir": "commit"}
     request = check_model(GateRequest, values, "gate", name_option)
-    return request.model_copy(update={"claim": f">= {request.limits.claimed:.6g}"})
+    return request.model_copy(update={"claim": _claim(request)})
+
+
+def _claim(request: GateRequest) -> str:
+    """Return the limit that the gate claims, in percent as it was asked for."""
+    if request.improvement is not None:
+        return f"at least {request.improvement.strip()} faster"
+    return f"at most {request.regression.strip()} slower"
