@@ -97,6 +97,7 @@ def test_a_commit_that_is_tried_again_goes_on_with_its_share(repository, begin):
     assert tried.attempt().exit_status == 2
     assert tried.attempt().outcome == "kept"
     assert len({folder for _, _, folder in tried.asked}) == 1
+    assert [request.budget for request, _, _ in tried.asked] == [30, 60]
     assert [one.number for one in read_campaign(tried.out).tries] == [1]
 
 

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from speedproof.results.experiment import StopReason
 from speedproof.results.trace_results import LargestTerm
 
 CAMPAIGN_FILE = "campaign.json"
@@ -45,6 +46,8 @@ class Try(_Row):
     more: str | None = Field(None, description="What would decide, in words")
     why: str | None = Field(None, description="What traces show about the difference")
     terms: list[LargestTerm] = Field([], description="Its largest terms")
+    stopped: StopReason | None = None
+    budget_min: float | None = Field(None, description="Minutes that its rounds could take, in all calls; null if not limited")
     minutes: float = 0.0
     report: str | None = None
 

@@ -53,6 +53,7 @@ class GateResult(BaseModel):
     checks: list[str] = Field([], description="What contradicts the ratio, or puts it in doubt, in words")
     notes: list[str] = Field([], description="What to know about the two folders, in words")
     stopped: StopReason | None = None
+    budget_min: float | None = Field(None, description="Minutes that its rounds could take, in all calls; null if not limited")
     more: str | None = Field(None, description="What would decide, in words; null if it is decided or nothing is known to")
     next_command: str | None = Field(None, description="The command that goes on until it is decided")
     why: str | None = Field(None, description="What traces show about the difference")

@@ -10,6 +10,7 @@ from speedproof.results.experiment import StopReason
 from speedproof.results.files import read_record, write_json
 from speedproof.run.campaign.campaign_request import CampaignRequest
 from speedproof.run.commits import Commit, CommitTrees, list_commit_files, read_title
+from speedproof.run.gate.continuing import add_budget
 from speedproof.run.gate.gate import find_commit
 from speedproof.run.locks import holding_folder
 from speedproof.run.proof.live_status import Status
@@ -107,7 +108,7 @@ def _begin_try(campaign: Campaign, reference: Commit, head: Commit) -> Try:
 
 
 def _measure(row: Try, request: CampaignRequest, both: tuple[Commit, Commit], out: Path, source: Path, status: Status) -> Try:
-    asked = request.model_copy(update={"head": row.commit, "joint_with": row.comparisons - 1})
+    asked = add_budget(request.model_copy(update={"head": row.commit, "joint_with": row.comparisons - 1}), row)
     for note in describe_shared_code(request, source, both):
         status.say(note)
     began_s = time.monotonic()
@@ -124,6 +125,8 @@ def _measure(row: Try, request: CampaignRequest, both: tuple[Commit, Commit], ou
         "checks": [one.sentence for one in judged.objections if one.blocks],
         "why": verdict.why if request.profiled else None,
         "terms": judged.terms,
+        "stopped": verdict.stopped,
+        "budget_min": asked.budget,
         "minutes": round(row.minutes + (time.monotonic() - began_s) / 60, 2),
         "report": verdict.report,
     }

@@ -4,17 +4,18 @@ import time
 from pathlib import Path
 
 from speedproof.report.scope import describe_attempt
-from speedproof.results.files import write_json
+from speedproof.results.files import read_record, write_json
 from speedproof.results.gate_result import GATE_FILE, GATE_STATUS, GatedCommit, GateReason, GateResult
 from speedproof.run.commits import Commit, CommitTrees, resolve_commit
 from speedproof.run.gate.calibration import check_calibration
+from speedproof.run.gate.continuing import add_budget
 from speedproof.run.gate.gate_request import GateRequest
 from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.proof import prove_request
 from speedproof.run.proof.shared_code import describe_shared_code
 from speedproof.run.proof.verdict import Judged, Verdict
 from speedproof.stats.gating import decide_gate
-from speedproof.util.errors import ConfigError
+from speedproof.util.errors import ConfigError, RecordError
 from speedproof.util.secrets import scrub_command
 
 PROOF = "proof"  # in the gate's folder, the folder of its proof
@@ -36,6 +37,7 @@ def gate_commits(request: GateRequest, out: Path, source: Path, status: Status) 
             status.say(note)
         began_s = time.monotonic()
         trees = CommitTrees(dict(zip("ab", (base, head), strict=True)), request.build)
+        request = add_budget(request, _read_same(out, found))
         verdict = prove_request(request, out / PROOF, source, status, trees)
         found = _add_verdict(found, verdict, request)
         found.minutes = round((time.monotonic() - began_s) / 60, 2)
@@ -66,6 +68,16 @@ def _begin_result(request: GateRequest, base: Commit, head: Commit) -> GateResul
     )
 
 
+def _read_same(out: Path, found: GateResult) -> GateResult | None:
+    """Return what an earlier gate of the same command and commits found in its folder."""
+    try:
+        before = read_record(out / GATE_FILE, GateResult)
+    except RecordError:
+        return None
+    same = [(one.command, one.base.sha, one.head.sha) for one in (before, found)]
+    return before if same[0] == same[1] else None
+
+
 def _add_verdict(found: GateResult, verdict: Verdict, request: GateRequest) -> GateResult:
     (judged,) = verdict.candidates
     outcome = decide_gate(judged.outcome, judged.high, request.limits)
@@ -83,6 +95,7 @@ def _add_verdict(found: GateResult, verdict: Verdict, request: GateRequest) -> G
             "notes": [*found.notes, *describe_attempt(verdict.attempt)],
             "checks": [one.sentence for one in judged.objections],
             "stopped": verdict.stopped,
+            "budget_min": request.budget,
             "next_command": verdict.next_command,
             "why": verdict.why if request.profiled else None,
             "report": verdict.report,
