@@ -73,15 +73,29 @@ def test_ends_that_do_not_differ_end_it(repository):
     assert (status, found.outcome, found.commit, found.commits_run) == (1, "no difference", None, 2)
 
 
-def test_an_interrupted_one_says_that_nothing_is_kept(repository, monkeypatch):
-    repository(FAST, SLOW)
+def test_an_interrupted_one_goes_on_with_its_rounds(repository, monkeypatch):
+    repository(FAST, "exit 3", SLOW, SLOW)
+    measured, real = [], CommitRuns.measure
 
-    def stop(runs, places):
-        raise StoppedError("SIGINT")
+    def measure(runs, places):
+        if len(measured) == stop_at:
+            raise StoppedError("SIGINT")
+        measured.append(places)
+        return real(runs, places)
 
-    monkeypatch.setattr(CommitRuns, "measure", stop)
-    done = call("c0", "main", "--quiet", "--", "sh train.sh")
-    assert (done.exit_code, str(done.exception)) == (1, bisecting.STARTS_OVER)
+    monkeypatch.setattr(CommitRuns, "measure", measure)
+    words = ("c0", "main", "--quiet", "--epoch-s", r"took (\S+) s", "--", "sh train.sh")
+    for stop_at in (2, 5):  # among the rounds of the ends, and after the commit that fails
+        assert str(call(*words).exception) == bisecting.KEPT
+    stop_at = None
+    found, status = bisect()
+    assert (status, found.commit.subject, [one.subject for one in found.skipped]) == (0, "Change 2", ["Change 1"])
+    assert found.runs == sum(len(places) for places in measured) - 2 * len(found.skipped)
+    again, _ = bisect()
+    assert (again.commit, again.runs, again.minutes) == (found.commit, found.runs, found.minutes)
+    count = len(measured)
+    bisect("--timeout", "50")  # other runs
+    assert len(measured) > count
 
 
 def test_an_end_that_does_not_build_is_an_error(repository):
@@ -137,7 +151,7 @@ def test_it_is_told_in_a_few_lines():
         "From aaaaaaaaaaaa (Add, 2026-11-01) to aaaaaaaaaaaa (Add, 2026-11-01): 0.900× as fast (95 % interval 0.880–0.920×).",
         "It may also be a skipped commit right before it: bbbbbbbbbbbb (Broken, 2026-11-19).",
         "Skipped: Broken (2026-11-19): bbb: exit status 1",
-        "44 runs of 8 of 31 commits in 3.00 min, whole process.",
+        "44 runs of 8 of 32 commits in 3.00 min, whole process.",
     ]
 
 
@@ -149,7 +163,14 @@ def test_it_is_told_in_a_few_lines():
             {"outcome": "inconclusive", "chance": 0.6},
             "Inconclusive: most likely cccccccccccc (Cache less, ",
         ),
-        ({"outcome": "inconclusive", "commit": None}, "Inconclusive: whether the ends differ is open"),
+        (
+            {"outcome": "inconclusive", "commit": None, "stopped": "budget"},
+            "Inconclusive: whether the ends differ is open; the budget was spent; run the same command to go on.",
+        ),
+        (
+            {"outcome": "inconclusive", "commit": None, "stopped": "futile"},
+            "Inconclusive: whether the ends differ is open; the noise is too large",
+        ),
         ({"outcome": "no difference", "commit": None}, "No difference: both ends are equally fast within 2 %."),
     ],
 )

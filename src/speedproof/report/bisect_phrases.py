@@ -16,7 +16,7 @@ def list_bisect_lines(found: BisectResult) -> list[str]:
     lines += [f"Skipped: {one.subject} ({one.date}): {one.reason}" for one in found.skipped]
     metric = f", {METRICS[found.metric].title}" if found.metric in METRICS else ""
     took = format_duration(60 * found.minutes)
-    runs, commits = format_count(found.runs, "run"), format_count(found.commits, "commit")
+    runs, commits = format_count(found.runs, "run"), format_count(found.commits + 1, "commit")
     lines.append(f"{runs} of {found.commits_run} of {commits} in {took}{metric}.")
     return lines
 
@@ -29,7 +29,7 @@ def _describe_outcome(found: BisectResult) -> str:
     if found.commit is None or found.step is None:
         if found.outcome == "no difference":
             return "No difference: both ends are equally fast within 2 %."
-        return "Inconclusive: whether the ends differ is open; allow more time (--budget), or reduce the noise."
+        return f"Inconclusive: whether the ends differ is open; {_advise(found)}."
     name = name_commit(found.commit)
     match found.outcome:
         case "found":
@@ -38,7 +38,13 @@ def _describe_outcome(found: BisectResult) -> str:
             return f"No single commit: several changed the speed; the largest step is likely near {name}."
         case _:
             chance = format_value(found.chance, "%")
-            return f"Inconclusive: most likely {name}, with a chance of {chance}; allow more time (--budget)."
+            return f"Inconclusive: most likely {name}, with a chance of {chance}; {_advise(found)}."
+
+
+def _advise(found: BisectResult) -> str:
+    if found.stopped == "budget":
+        return "the budget was spent; run the same command to go on"
+    return "the noise is too large, and more rounds would hardly help; reduce it, or let a run last longer"
 
 
 def _write(change: ChangeRatio) -> str:

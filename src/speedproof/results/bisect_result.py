@@ -4,6 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from speedproof.results.experiment import StopReason
+
 BISECT_FILE = "bisect.json"
 BisectOutcome = Literal["found", "spread", "no difference", "inconclusive"]
 BISECT_STATUS: dict[BisectOutcome, int] = {"found": 0, "spread": 1, "no difference": 1, "inconclusive": 2}
@@ -55,3 +57,4 @@ class BisectResult(BaseModel):
     commits_run: int
     runs: int
     minutes: float
+    stopped: StopReason | None = Field(None, description="Why the rounds of the ends, or an inconclusive search, ended")

@@ -75,9 +75,9 @@ class CommitRuns:
         self.count = 0
 
     @property
-    def prepared(self) -> int:
-        """Return how many commits were built and warmed up."""
-        return len(self._ready)
+    def commits(self) -> int:
+        """Return how many commits the history has, both ends included."""
+        return len(self._history)
 
     def measure(self, places: Sequence[int]) -> list[float]:
         """Run each of these commits once, in random order, and return the logarithms of what the runs cost.

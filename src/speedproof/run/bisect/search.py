@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Literal
 
+from speedproof.results.experiment import StopReason
 from speedproof.run.paired_rounds import measure_rounds
 from speedproof.stats.change_point import ChangePosterior, CommitRun, estimate_step, find_posterior, limit_outliers
 from speedproof.stats.estimates import Estimate
@@ -45,6 +46,7 @@ class SearchResult:
     skipped: dict[int, str] = field(default_factory=dict)  # why, by place
     suspects: list[int] = field(default_factory=list)  # skipped commits right before the one that was found
     runs: list[CommitRun] = field(default_factory=list)
+    stopped: StopReason | None = None  # why an inconclusive search ended
 
 
 class ChangeSearch:
@@ -55,6 +57,7 @@ class ChangeSearch:
         self._runs: list[CommitRun] = []
         self._rounds = self._begun = 0  # so far, and before the first round of others than the ends
         self._skipped: dict[int, str] = {}
+        self._stopped: StopReason | None = None
 
     def run(self) -> SearchResult:
         """Measure the ends until they differ, then commits between them until one is found.
@@ -74,7 +77,9 @@ class ChangeSearch:
             sure = chance >= 1 - SEARCH_ERROR and posterior.several < _DOUBTFUL
             if sure and _agrees(self._estimate_step(posterior.likeliest), ends):
                 return self._conclude("found", ends, posterior)
-            if self._left_s() <= 0 or self._rounds - self._begun >= _MOST_ROUNDS:
+            longest = self._rounds - self._begun >= _MOST_ROUNDS
+            if longest or self._left_s() <= 0:
+                self._stopped = "longest" if longest else "budget"
                 return self._conclude("inconclusive", ends, posterior)
             self._run_round(self._choose(posterior))
 
@@ -87,6 +92,7 @@ class ChangeSearch:
             return fmean(costs[1::2]) - fmean(costs[::2])
 
         rounds = measure_rounds(measure, _REGIONS, max(0.0, self._left_s()))
+        self._stopped = rounds.stopped
         pairs = find_latest_look(len(rounds.logs)) or len(rounds.logs)
         return Estimate(fmean(rounds.logs[:pairs]), repeat_interval(rounds.logs))
 
@@ -130,7 +136,7 @@ class ChangeSearch:
 
     def _conclude(self, outcome: SearchOutcome, ends: Estimate, posterior: ChangePosterior | None = None) -> SearchResult:
         if posterior is None:
-            return SearchResult(outcome, ends, skipped=self._skipped, runs=self._runs)
+            return SearchResult(outcome, ends, skipped=self._skipped, runs=self._runs, stopped=self._stopped)
         place = posterior.likeliest
         before = max(other for other in self._list_usable() if other < place)
         return SearchResult(
@@ -143,6 +149,7 @@ class ChangeSearch:
             skipped=self._skipped,
             suspects=[other for other in self._skipped if before < other < place],
             runs=self._runs,
+            stopped=self._stopped,
         )
 
 
