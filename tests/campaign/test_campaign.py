@@ -110,6 +110,18 @@ def test_a_commit_that_changes_what_judges_it_is_refused_by_the_files_name(repos
     assert describe_try(row)[0].endswith(f"it changes protected files: {name}.")
 
 
+def test_files_of_a_folder_and_their_modes_are_protected_too(repository, begin):
+    (repository / "judge").mkdir()
+    commit_change(repository, "Judge", "echo 0.9\n", "judge/run.sh")
+    tried = begin(protect=["judge"])
+    assert describe_campaign(read_campaign(tried.out)).startswith("A campaign begins at ")
+    (repository / "judge/run.sh").chmod(0o755)
+    commit_all(repository, "Make it executable")
+    assert tried.attempt().files == ["judge/run.sh"]
+    commit_change(repository, "Judge more", "echo 0.99\n", "judge/more.sh")
+    assert tried.attempt().files == ["judge/more.sh", "judge/run.sh"]
+
+
 def test_planned_tries_are_all_there_are_and_what_was_not_measured_is_none(repository, begin):
     tried = begin(state("equivalent"), tries=1)
     assert tried.attempt().reason == "nothing changed"
@@ -123,8 +135,11 @@ def test_planned_tries_are_all_there_are_and_what_was_not_measured_is_none(repos
 def test_a_mistake_is_refused_in_one_line(repository, begin):
     with pytest.raises(ConfigError, match=r"--protect nothing\.py: no file of HEAD"):
         begin(protect=["nothing.py"])
+    with pytest.raises(ConfigError, match=r"nothing\.sh: no such file"):
+        start_campaign(make_campaign_request(["sh nothing.sh"], {}), repository / "other", repository)
     with pytest.raises(ConfigError, match="no such file; begin with `speedproof campaign start"):
-        read_campaign(repository / "elsewhere")
+        try_commit("HEAD", repository / "elsewhere", repository, None)
+    assert not (repository / "elsewhere").exists()
     tried = begin()
     with pytest.raises(ConfigError, match=r"campaign\.json: already exists"):
         start_campaign(make_campaign_request(["sh train.sh"], {}), tried.out, repository)

@@ -81,6 +81,21 @@ def test_equal_files_pass_at_once(repository, speedproof_here, stated):
     assert asked == []
 
 
+def test_changes_that_are_not_committed_are_named(repository, speedproof_here, stated):
+    stated(state())
+    (repository / "train.sh").write_text("sleep 3\n")
+    assert run(speedproof_here, "--base", "HEAD")[1]["notes"] == ["uncommitted changes are not measured: train.sh"]
+    assert run(speedproof_here, "--head", "same", "--base", "HEAD")[1]["notes"] == []
+
+
+def test_without_an_interval_none_is_told(repository, speedproof_here, stated):
+    stated(state("inconclusive", low=None, high=None, stopped="budget"))
+    run(speedproof_here, "--summary", "summary.md")
+    text = (repository / "summary.md").read_text()
+    assert "(6 pairs); too few pairs for an interval." in text
+    assert "limit" not in text
+
+
 def test_each_commit_is_built_and_measured_by_the_claim_of_the_limit(repository, speedproof_here, stated):
     asked = stated(state())
     assert run(speedproof_here, "--build", "make all")[0] == 0

@@ -1,5 +1,11 @@
 """Commits as folders: what git holds, nothing of the working folder, and the build of each."""
 
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
 import pytest
 
 from speedproof.run.commits import BuildError, build_folder, export_commit, resolve_commit
@@ -77,3 +83,21 @@ def test_a_build_runs_in_its_folder_and_a_failure_shows_its_last_line(tmp_path):
         build_folder(tmp_path, "sh -c 'echo no compiler >&2; exit 7'", "main")
     with pytest.raises(BuildError, match=r"^main: cannot run --build 'nothing-like-this'"):
         build_folder(tmp_path, "nothing-like-this", "main")
+
+
+def test_a_build_that_leaves_a_server_ends_and_one_that_is_interrupted_leaves_nothing(tmp_path, monkeypatch):
+    build_folder(tmp_path, "sh -c 'sleep 1000 & echo $! > server'", "main")  # its output stays open
+    os.kill(int((tmp_path / "server").read_text()), signal.SIGKILL)
+
+    def interrupt(child):
+        while not (tmp_path / "helper").is_file():
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "wait", interrupt)
+    with pytest.raises(KeyboardInterrupt), monkeypatch.context() as inner:
+        inner.setattr(subprocess.Popen, "__exit__", lambda *_: None)
+        build_folder(tmp_path, "sh -c 'sleep 1000 & echo $! > new; mv new helper; wait'", "main")
+    helper = int((tmp_path / "helper").read_text())
+    while Path(f"/proc/{helper}/stat").exists() and ") Z " not in Path(f"/proc/{helper}/stat").read_text():
+        time.sleep(0.01)

@@ -105,7 +105,8 @@ def explain_usage(error: Any, command: Any, called: str) -> str:
         return said.rstrip(".") if said == error.message else f"{option}: {said.rstrip('.')}"
     if parameter is None:
         return _begin_small(error.message)
-    named = next(iter(parameter.opts))
+    option = next(iter(parameter.opts))
+    named = option if option.startswith("-") else parameter.metavar or option
     return f"{named}: {_explain_value(error)}" if error.message else f"{named}: missing; see `speedproof {called} --help`"
 
 

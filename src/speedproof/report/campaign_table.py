@@ -29,7 +29,8 @@ def describe_try(row: Try) -> list[str]:
     measured = ""
     if row.ratio is not None:
         value, interval = _measure(row)
-        measured = f" It measured {value} as fast as the reference (interval {interval}, {format_count(row.pairs, 'pair')})."
+        known = "" if row.low is None else f"interval {interval}, "
+        measured = f" It measured {value} as fast as the reference ({known}{format_count(row.pairs, 'pair')})."
     named = f": {', '.join(row.files)}" if row.files else ""
     first = f"{_OPENINGS[row.outcome]}: {row.commit[:12]} ({row.title}): {_REASONS[row.reason]}{named}.{measured}"
     return [first, *row.checks, *([f"Why: {row.why}"] if row.why else [])]
@@ -37,6 +38,11 @@ def describe_try(row: Try) -> list[str]:
 
 def describe_campaign(found: Campaign) -> str:
     """Return where a campaign is, in two sentences."""
+    if not found.tries:
+        return (
+            f"A campaign begins at {found.start[:12]}; planned tries: {found.tries_planned}. "
+            "Commit a change, then run `speedproof campaign try HEAD`."
+        )
     minutes = sum(one.minutes for one in found.tries)
     return (
         f"{found.kept} of {len(found.tries)} tries kept in {minutes:.1f} min; "

@@ -30,7 +30,8 @@ def describe_gate(found: GateResult) -> str:
     if found.ratio is None:
         return f"{opening}: base and head have no ratio."
     value, interval = format_ratio(found.ratio, found.low, found.high, found.limit)
-    spread = f" (95 % interval {interval}, {format_count(found.pairs, 'pair')})"
+    known = "" if found.low is None else f"95 % interval {interval}, "
+    spread = f" ({known}{format_count(found.pairs, 'pair')})"
     return f"{opening}: the head is {value} as fast as the base{spread}; {_describe_outcome(found)}."
 
 
@@ -48,6 +49,8 @@ def _describe_outcome(found: GateResult) -> str:
             return f"a speedup of {100 * (found.improvement or 0):g} % is excluded"
         case "worse quality":
             return "its quality is worse"
+        case _ if found.low is None and found.reason == "interval":
+            return "too few pairs for an interval"
         case _:
             return _OPEN_REASONS.get(found.reason, "").format(limit=_format_limit(found))
 

@@ -2,14 +2,18 @@
 
 import os
 import shlex
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from speedproof.util.errors import ConfigError, SpeedproofError
 
+_MOST_NAMED = 3
 _SUBMODULE = "160000"  # its mode in a tree
 
 
@@ -56,15 +60,25 @@ def resolve_commit(folder: Path, name: str) -> Commit:
 
 
 def list_commit_files(commit: Commit) -> dict[str, str]:
-    """Return git's checksum of each file of a commit, by its name in the folder."""
+    """Return git's mode and checksum of each file of a commit, by its name in the folder."""
     listed = _ask(commit.folder, "ls-tree", "-r", "-z", "--full-tree", commit.tree, why=f"{commit.title}: cannot be read")
     rows = (row.partition("\t") for row in listed.split("\0") if row)
-    return {name: words.split()[2] for words, _, name in rows}
+    return {name: words for words, _, name in rows}
 
 
 def read_title(commit: Commit) -> str:
     """Return the first line of a commit's message."""
     return _ask(commit.folder, "log", "-1", "--format=%s", commit.sha, why=f"{commit.title}: cannot be read")
+
+
+def describe_uncommitted(commit: Commit) -> list[str]:
+    """Return a line if a commit is the one that is checked out, and its files were changed since."""
+    why = f"{commit.folder}: its changes cannot be listed"
+    if _ask(commit.folder, "rev-parse", "HEAD", why=why) != commit.sha:
+        return []
+    changed = _ask(commit.folder, "diff", "--name-only", "--relative", "-z", "HEAD", "--", ".", why=why).split("\0")[:-1]
+    more = f" and {len(changed) - _MOST_NAMED} more" if len(changed) > _MOST_NAMED else ""
+    return [f"uncommitted changes are not measured: {', '.join(changed[:_MOST_NAMED])}{more}"] if changed else []
 
 
 def export_commit(commit: Commit, target: Path) -> None:
@@ -97,16 +111,29 @@ class CommitTrees:
 
 def build_folder(folder: Path, command: str, title: str) -> None:
     """Run a build command in a folder. Raises :class:`BuildError`, which calls it by `title`, if it fails."""
-    try:
-        done = subprocess.run(
-            shlex.split(command), cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
-        )
-    except OSError as error:
-        raise BuildError(f"{title}: cannot run --build {command!r:.80} ({error.strerror}); correct it") from None
-    if done.returncode:
-        said = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    with tempfile.TemporaryFile() as output:  # a pipe would wait for what a build leaves in the background, such as a server
+        try:
+            status = _run_in_session(shlex.split(command), folder, output)
+        except OSError as error:
+            raise BuildError(f"{title}: cannot run --build {command!r:.80} ({error.strerror}); correct it") from None
+        output.seek(0)
+        said = [line.strip() for line in output.read().decode(errors="replace").splitlines() if line.strip()]
+    if status:
         last = f": {said[-1]}" if said else ""
-        raise BuildError(f"{title}: --build {command!r:.80} ended with exit status {done.returncode}{last}")
+        raise BuildError(f"{title}: --build {command!r:.80} ended with exit status {status}{last}")
+
+
+def _run_in_session(words: list[str], folder: Path, output: IO[bytes]) -> int:
+    """Return a command's exit status; if this process is interrupted, all that the command started ends, too."""
+    with subprocess.Popen(
+        words, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+    ) as child:
+        try:
+            return child.wait()
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            raise
 
 
 def _ask(folder: Path, *words: str, why: str, variables: Mapping[str, str] | None = None) -> str:
@@ -143,6 +170,8 @@ def list_history(good: Commit, bad: Commit) -> list[HistoryCommit]:
     Raises :class:`ConfigError` if `good` is not among the first parents of `bad`.
     """
     why = f"{good.title} and {bad.title}: their history cannot be read; a CI checkout may hold one commit only"
+    if good.sha == bad.sha:
+        raise ConfigError(f"{good.name} and {bad.name} are the same commit, {good.sha[:12]}; name an older and a newer one")
     line = _ask(good.folder, "rev-list", "--first-parent", f"{good.sha}..{bad.sha}", why=why).split()
     parent = _ask(good.folder, "rev-parse", f"{line[-1]}^", why=why) if line else ""
     if parent != good.sha:

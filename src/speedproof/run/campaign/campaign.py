@@ -1,5 +1,6 @@
 """A campaign from its start to the log of its tries; each try is a proof of two commits."""
 
+import os
 import time
 from collections.abc import Mapping
 from fnmatch import fnmatch
@@ -9,10 +10,11 @@ from speedproof.results.campaign_log import CAMPAIGN_FILE, TRY_STATUS, Campaign,
 from speedproof.results.experiment import StopReason
 from speedproof.results.files import read_record, write_json
 from speedproof.run.campaign.campaign_request import CampaignRequest
-from speedproof.run.commits import Commit, CommitTrees, list_commit_files, read_title
+from speedproof.run.commits import Commit, CommitTrees, describe_uncommitted, list_commit_files, read_title
 from speedproof.run.gate.continuing import add_budget
 from speedproof.run.gate.gate import find_commit
 from speedproof.run.locks import holding_folder
+from speedproof.run.proof.command_lookup import resolve_command
 from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.proof import prove_request
 from speedproof.run.proof.shared_code import describe_shared_code
@@ -29,9 +31,12 @@ def start_campaign(request: CampaignRequest, out: Path, source: Path) -> Campaig
     if (out / CAMPAIGN_FILE).is_file():
         raise ConfigError(f"{out / CAMPAIGN_FILE}: already exists; go on with `campaign try`, or name another --out")
     first = find_commit(source, request.reference, out)
+    _, mistakes = resolve_command(request.command, source, os.environ.get("PATH", os.defpath), request.container is not None)
+    if mistakes:
+        raise ConfigError("; ".join(mistakes))
     names = list_commit_files(first)
     for pattern in request.protect:
-        if not any(fnmatch(name, pattern) for name in names):
+        if not any(_matches(name, pattern) for name in names):
             raise ConfigError(f"--protect {pattern}: no file of {first.title} has such a name; write a path or a pattern")
     begun = Campaign(
         command=scrub_command(request.command),
@@ -58,10 +63,13 @@ def try_commit(name: str, out: Path, source: Path, status: Status) -> Try:
     A commit that is to be continued goes on in its folder. Raises :class:`SpeedproofError` in the class of what failed; then
     nothing is logged, and no error is spent.
     """
+    read_campaign(out)  # else a mistyped folder would be made
     with holding_folder(out):
         found = read_campaign(out)
         request = CampaignRequest.model_validate(found.request)
         reference, head = (find_commit(source, one, out) for one in (found.reference, name))
+        for note in describe_uncommitted(head):
+            status.say(note)
         earlier = next((one for one in found.tries if _is_open(one, found, head)), None)
         row = earlier or _begin_try(found, reference, head)
         changed = list_changed_files(reference, head, found.protected)
@@ -81,7 +89,12 @@ def list_changed_files(reference: Commit, head: Commit, patterns: list[str]) -> 
     """Return the files with a name like one of `patterns` that two commits do not have alike."""
     before, after = (list_commit_files(one) for one in (reference, head))
     names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return [name for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
+    return [name for name in names if any(_matches(name, pattern) for pattern in patterns)]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Return whether a file has such a name, or is in a folder of that name."""
+    return fnmatch(name, pattern) or name.startswith(f"{pattern.rstrip('/')}/")
 
 
 def _is_open(one: Try, campaign: Campaign, head: Commit) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 from speedproof.report.scope import describe_attempt
 from speedproof.results.files import read_record, write_json
 from speedproof.results.gate_result import GATE_FILE, GATE_STATUS, GatedCommit, GateReason, GateResult
-from speedproof.run.commits import Commit, CommitTrees, resolve_commit
+from speedproof.run.commits import Commit, CommitTrees, describe_uncommitted, resolve_commit
 from speedproof.run.gate.calibration import check_calibration
 from speedproof.run.gate.continuing import add_budget
 from speedproof.run.gate.gate_request import GateRequest
@@ -28,6 +28,7 @@ def gate_commits(request: GateRequest, out: Path, source: Path, status: Status) 
     """
     base, head = (find_commit(source, name, out) for name in (request.base, request.head))
     found = _begin_result(request, base, head)
+    found.notes += describe_uncommitted(head)
     if base.tree == head.tree:
         outcome = "passed" if request.improvement is None else "no improvement"
         found = found.model_copy(update={"outcome": outcome, "reason": "nothing changed"})
