@@ -117,7 +117,8 @@ def test_history_is_that_of_first_parents_that_change_the_folder(repository):
     git(folder, "merge", "-qm", "Merge it", "side")
     git(folder, "commit", "--allow-empty", "-qm", "Nothing")
     good, main, side = (resolve_commit(folder, name) for name in ("c0", "main", "side"))
-    assert [one.subject for one in list_history(good, main)] == ["Change 0", "Change 1", "Merge it"]
+    found = list_history(good, main)
+    assert [(one.subject, one.merge) for one in found] == [("Change 0", False), ("Change 1", False), ("Merge it", True)]
     with pytest.raises(ConfigError, match=r"^side \(\w{12}\) is not among the first parents of main"):
         list_history(side, main)
     with pytest.raises(ConfigError, match="c0 and c0 are the same commit"):
@@ -152,7 +153,17 @@ def test_it_is_told_in_a_few_lines():
         "From aaaaaaaaaaaa (Add, 2026-11-01) to aaaaaaaaaaaa (Add, 2026-11-01): 0.900× as fast (95 % interval 0.880–0.920×).",
         "It may also be a skipped commit right before it: bbbbbbbbbbbb (Broken, 2026-11-19).",
         "Skipped: Broken (2026-11-19): bbb: exit status 1",
+        "To confirm it, with the same options: speedproof gate --base bbbbbbbbbbbb^ --head cccccccccccc",
         "44 runs of 8 of 32 commits in 3.00 min, whole process.",
+    ]
+
+
+def test_of_a_merge_it_proposes_to_search_its_branch():
+    commit = BisectedCommit(sha="c" * 40, subject="Merge", date="2026-11-20", merge=True)
+    lines = list_bisect_lines(make_result(commit=commit, suspects=[], skipped=[]))
+    assert lines[2:4] == [
+        "To confirm it, with the same options: speedproof gate --base cccccccccccc^ --head cccccccccccc",
+        'To search its branch: speedproof bisect "$(git merge-base cccccccccccc^1 cccccccccccc^2)" cccccccccccc^2',
     ]
 
 

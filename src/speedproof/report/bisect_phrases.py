@@ -14,10 +14,21 @@ def list_bisect_lines(found: BisectResult) -> list[str]:
     if found.suspects:
         lines.append(f"It may also be a skipped commit right before it: {', '.join(map(name_commit, found.suspects))}.")
     lines += [f"Skipped: {one.subject} ({one.date}): {one.reason}" for one in found.skipped]
+    if found.outcome == "found" and found.commit:
+        lines += _propose(found.commit, found.suspects)
     metric = f", {METRICS[found.metric].title}" if found.metric in METRICS else ""
     took = format_duration(60 * found.minutes)
     runs, commits = format_count(found.runs, "run"), format_count(found.commits + 1, "commit")
     lines.append(f"{runs} of {found.commits_run} of {commits} in {took}{metric}.")
+    return lines
+
+
+def _propose(commit: BisectedCommit, suspects: list[BisectedCommit]) -> list[str]:
+    """Return what to run next, a line each."""
+    sha, first = commit.sha[:12], [*suspects, commit][0].sha[:12]
+    lines = [f"To confirm it, with the same options: speedproof gate --base {first}^ --head {sha}"]
+    if commit.merge:
+        lines.append(f'To search its branch: speedproof bisect "$(git merge-base {sha}^1 {sha}^2)" {sha}^2')
     return lines
 
 

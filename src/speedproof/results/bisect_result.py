@@ -28,6 +28,7 @@ class BisectedCommit(BaseModel):
     subject: str
     date: str = Field(description="The author's, as 2026-11-27")
     reason: str | None = Field(None, description="Why it was skipped, in words")
+    merge: bool = Field(False, description="Whether it is a merge; then the change may be of its branch")
 
 
 class BisectResult(BaseModel):

@@ -162,6 +162,7 @@ class HistoryCommit:
     sha: str
     date: str  # of its author, as 2026-11-27
     subject: str
+    merge: bool = False
 
 
 def list_history(good: Commit, bad: Commit) -> list[HistoryCommit]:
@@ -179,7 +180,12 @@ def list_history(good: Commit, bad: Commit) -> list[HistoryCommit]:
             f"{good.title} is not among the first parents of {bad.title}; choose an earlier commit of its branch, for example "
             f"`git merge-base {good.name} {bad.name}`, and the older commit first"
         )
-    log = ("log", "--first-parent", "--reverse", "--date=short", "--format=%H%x09%ad%x09%s")
+    log = ("log", "--first-parent", "--reverse", "--date=short", "--format=%H%x09%ad%x09%P%x09%s")
     first = _ask(good.folder, *log, "-1", good.sha, why=why)
     changed = _ask(good.folder, *log, f"{good.sha}..{bad.sha}", "--", ".", why=why)
-    return [HistoryCommit(*row.split("\t", 2)) for row in [first, *changed.splitlines()]]
+    return [_read_history(row) for row in [first, *changed.splitlines()]]
+
+
+def _read_history(row: str) -> HistoryCommit:
+    sha, date, parents, subject = row.split("\t", 3)
+    return HistoryCommit(sha, date, subject, merge=len(parents.split()) > 1)

@@ -121,7 +121,7 @@ def _describe(request: BisectRequest, history: list[HistoryCommit], found: Searc
 
 
 def _name(commit: HistoryCommit, reason: str | None = None) -> BisectedCommit:
-    return BisectedCommit(sha=commit.sha, subject=commit.subject, date=commit.date, reason=reason)
+    return BisectedCommit(sha=commit.sha, subject=commit.subject, date=commit.date, reason=reason, merge=commit.merge)
 
 
 def _invert(change: Estimate) -> ChangeRatio:
