@@ -7,10 +7,10 @@ from speedproof.results.gate_result import GateResult
 from speedproof.run.gate.gate_request import GateRequest
 
 _SPARE = 1.5  # rounds vary
-Asked = TypeVar("Asked", bound=GateRequest)
+_Request = TypeVar("_Request", bound=GateRequest)
 
 
-def add_budget(request: Asked, before: GateResult | Try | None) -> Asked:
+def add_budget(request: _Request, before: GateResult | Try | None) -> _Request:
     """Return a request with the budget of all calls so far; one that was spent is granted once more.
 
     It is granted for a round at least. After a decision the budget stays what it was, and so does the decision.
