@@ -80,14 +80,15 @@ def test_the_step_ends_as_the_gate_and_annotates_it(environ, gate, capsys, found
     assert not re.search("%(?!25|0A|0D)", line)
 
 
-def test_summary_and_outputs_are_written(environ, gate, tmp_path):
+def test_summary_and_outputs_are_written(environ, gate, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     gate(state(), 0)
     run_step(environ)
     summary = (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
     assert "| base | main aaaaaaaaaaaa | 2.00" in summary
     assert "[Log of this run](https://example.org/me/mine/actions/runs/12)" in summary
     outputs = (tmp_path / "GITHUB_OUTPUT").read_text().splitlines()
-    assert outputs == ["outcome=passed", "ratio=1.001", "low=0.99", "high=1.01", "report=out/report.html"]
+    assert outputs == ["outcome=passed", "ratio=1.001", "low=0.99", "high=1.01", f"report={tmp_path}/out/report.html"]
 
 
 def test_inputs_are_words_of_the_gate_and_the_runners_files_stay_hidden(environ, gate, tmp_path):

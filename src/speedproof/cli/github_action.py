@@ -47,6 +47,8 @@ def run_step(environ: Mapping[str, str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     _summary_file(folder).write_text(summary, encoding="utf-8")
     _append(environ, "GITHUB_STEP_SUMMARY", summary)
+    if values["report"]:  # relative to the step's folder; other steps run in the workspace
+        values["report"] = str(Path(values["report"]).absolute())
     values = {name: found.get(name) for name in ("outcome", "ratio", "low", "high", "report")}
     _append(environ, "GITHUB_OUTPUT", "".join(f"{name}={_on_one_line(value)}\n" for name, value in values.items()))
     print(f"::{'error' if fails_if_open and level == 'warning' else level} title=speedproof::{_escape(sentence)}")
