@@ -2,7 +2,9 @@
 
 import http.client
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -69,7 +71,7 @@ def gate(monkeypatch):
         (state("inconclusive", 2), 2, {}, 0, "::warning title=speedproof::Inconclusive: "),
         (state("inconclusive", 2), 2, {"INPUT_INCONCLUSIVE": "fail"}, 2, "::error title=speedproof::Inconclusive: "),
         (ERROR, 3, {}, 3, "::error title=speedproof::Nothing was decided: no"),
-        ("", 130, {}, 130, "::error title=speedproof::Nothing was decided: speedproof gate ended with exit status 130"),
+        ("", 1, {}, 3, "::error title=speedproof::Nothing was decided: speedproof gate ended with exit status 1, without"),
     ],
 )
 def test_the_step_ends_as_the_gate_and_annotates_it(environ, gate, capsys, found, status, inputs, ended, annotation):
@@ -229,6 +231,39 @@ def test_the_action_hands_inputs_on_as_variables_and_the_token_to_the_comment_on
     for step, variables in zip(steps, handed, strict=True):
         assert "${{" not in step["run"], "a shell would run what an input holds"
         for name, value in variables.items():
+@pytest.mark.parametrize("sender", ["gate", "runner"])
+def test_a_job_that_is_cancelled_as_its_gate_starts_says_so(environ, monkeypatch, capsys, sender):
+    """The gate is interrupted before it can print an outcome; a signal that comes while it starts reaches it, too."""
+    program = "import os, signal, time\n"
+    program += "os.kill(os.getppid(), signal.SIGTERM)\n" if sender == "gate" else ""
+    program += "time.sleep(60)"
+
+    def start(words, **more):
+        gate = POPEN([sys.executable, "-S", "-c", program], **more)
+        if sender == "runner":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return gate
+
+    monkeypatch.setattr(github_action.subprocess, "Popen", start)
+    assert run_step(environ) == 3
+    assert "::Nothing was decided: interrupted before the first run" in capsys.readouterr().out
+
+
+def test_a_gate_that_is_killed_is_named_so(environ, monkeypatch, capsys):
+    program = "import os; os.kill(os.getpid(), 9)"
+    monkeypatch.setattr(
+        github_action.subprocess, "Popen", lambda words, **more: POPEN([sys.executable, "-S", "-c", program], **more)
+    )
+    assert run_step(environ) == 3
+    assert "speedproof gate was killed by signal 9, without an outcome" in capsys.readouterr().out
+
+
+def test_both_steps_start_without_heavy_modules():
+    """A job that is cancelled during an import would end with its traceback."""
+    program = "import sys, speedproof.cli.github_action; print({'pandas', 'numpy', 'pydantic'} & sys.modules.keys())"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
             assert value == f"${{{{ inputs.{name.removeprefix('INPUT_').lower()} }}}}"
     assert [("INPUT_TOKEN" in variables) for variables in handed] == [False, False, True]
     names = {name.removeprefix("INPUT_").lower() for variables in handed for name in variables}

@@ -15,10 +15,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
-from speedproof.report.gate_summary import OPENINGS, describe_gate, write_error_summary, write_gate_summary
-from speedproof.results.gate_result import GateResult
 from speedproof.util.text import printable
 
 _OPTIONS = ("base", "head", "regression", "improvement", "budget", "build")
@@ -47,9 +46,9 @@ def run_step(environ: Mapping[str, str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     _summary_file(folder).write_text(summary, encoding="utf-8")
     _append(environ, "GITHUB_STEP_SUMMARY", summary)
+    values = {name: found.get(name) for name in ("outcome", "ratio", "low", "high", "report")}
     if values["report"]:  # relative to the step's folder; other steps run in the workspace
         values["report"] = str(Path(values["report"]).absolute())
-    values = {name: found.get(name) for name in ("outcome", "ratio", "low", "high", "report")}
     _append(environ, "GITHUB_OUTPUT", "".join(f"{name}={_on_one_line(value)}\n" for name, value in values.items()))
     print(f"::{'error' if fails_if_open and level == 'warning' else level} title=speedproof::{_escape(sentence)}")
     return 0 if status == _INCONCLUSIVE and not fails_if_open else status
@@ -58,18 +57,36 @@ def run_step(environ: Mapping[str, str]) -> int:
 def _run_gate(words: list[str], environ: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
     """Run the gate, and return its exit status and what it found; a cancelled job's signals are passed on to it."""
     seen = {name: value for name, value in environ.items() if name not in _RUNNER_FILES}
-    with subprocess.Popen(words, env=seen, stdout=subprocess.PIPE, text=True) as gate:
-        before = {one: signal.signal(one, lambda number, _frame: gate.send_signal(number)) for one in _PASSED_ON}
-        try:
+    received: list[int] = []
+    started: list[subprocess.Popen[str]] = []
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        for one in started:
+            one.send_signal(number)
+
+    before = {one: signal.signal(one, pass_on) for one in _PASSED_ON}
+    try:
+        with subprocess.Popen(words, env=seen, stdout=subprocess.PIPE, text=True) as gate:
+            started.append(gate)
+            for number in received:  # while it started
+                gate.send_signal(number)
             printed, _ = gate.communicate()
-        finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
     try:
         return gate.returncode, json.loads(printed)
     except ValueError:
-        message = f"speedproof gate ended with exit status {gate.returncode}, without an outcome"
-        return gate.returncode, {"outcome": "error", "message": message}
+        return _ERROR, {"outcome": "error", "message": _explain_silence(gate.returncode, bool(received))}
+
+
+def _explain_silence(status: int, interrupted: bool) -> str:
+    """Return why a gate printed no outcome."""
+    if interrupted:
+        return "interrupted before the first run"
+    ended = f"was killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
+    return f"speedproof gate {ended}, without an outcome; see the log"
 
 
 def _make_words(environ: Mapping[str, str], folder: Path) -> list[str]:
@@ -106,6 +123,10 @@ def _name_gate(environ: Mapping[str, str]) -> str:
 
 def _describe(found: dict[str, Any], environ: Mapping[str, str]) -> tuple[str, str, str]:
     """Return the summary, the level of the annotation, and its text."""
+    # These take seconds to import: a job that is cancelled meanwhile would end before its gate could start.
+    from speedproof.report.gate_summary import OPENINGS, describe_gate, write_error_summary, write_gate_summary
+    from speedproof.results.gate_result import GateResult
+
     if found["outcome"] not in OPENINGS:
         return write_error_summary(found["message"], _link_run(environ)), "error", f"Nothing was decided: {found['message']}"
     result = GateResult.model_validate(found)
@@ -199,7 +220,8 @@ def _call(environ: Mapping[str, str], method: str, address: str, body: str | Non
 
 
 def main(words: list[str]) -> int:
-    """Run one of the two steps."""
+    """Run one of the two steps. A job that is cancelled before the gate starts, or after it, ends without a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     return write_comment(os.environ) if words == ["comment"] else run_step(os.environ)
 
 
