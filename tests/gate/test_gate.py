@@ -1,6 +1,7 @@
 """`speedproof gate`: two commits of a tiny repository, judged by programs that sleep or by verdicts that a test states."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -67,8 +68,10 @@ def test_a_slower_head_is_a_regression_and_the_base_is_measured_as_it_was(reposi
     assert found["base"]["value"] < found["head"]["value"]
     assert found["base"]["sha"] == git(repository, "rev-parse", "main")
     assert json.loads((repository / "results/gate/gate.json").read_text()) == found
-    assert "| base | main" in (repository / "summary.md").read_text()
-    assert "% longer, and at most 100 % is allowed" in (repository / "summary.md").read_text()
+    summary = (repository / "summary.md").read_text()
+    assert "(main) | " in summary
+    assert "[Report](results/gate/proof/results/report.html)" in summary
+    assert re.search(r"takes \d{3} % longer, and at most 100 % is allowed", summary)
     typed = json.loads((repository / "results/gate/proof/results/asked.json").read_text())["command"]
     assert typed == "speedproof gate 'sh train.sh' --device cpu --regression 100%"
 

@@ -87,10 +87,47 @@ def test_summary_and_outputs_are_written(environ, gate, tmp_path, monkeypatch):
     gate(state(), 0)
     run_step(environ)
     summary = (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
-    assert "| base | main aaaaaaaaaaaa | 2.00" in summary
+    assert "**A slowdown of more than 3 % is excluded.** The head is 1.00× as fast as the base (95 %" in summary
+    assert [line for line in summary.splitlines() if line.startswith("|")] == [
+        "|  | commit | whole process |", "| --- | --- | ---: |",
+        "| base | aaaaaaaaaaaa (main) | 2.00 s |", "| head | bbbbbbbbbbbb (HEAD) | – |",
+    ]  # fmt: skip
     assert "[Log of this run](https://example.org/me/mine/actions/runs/12)" in summary
     outputs = (tmp_path / "GITHUB_OUTPUT").read_text().splitlines()
     assert outputs == ["outcome=passed", "ratio=1.001", "low=0.99", "high=1.01", f"report={tmp_path}/out/report.html"]
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (
+            state("regression", 1, ratio=0.842, low=0.823, high=0.863),
+            "### \N{CROSS MARK} Speed gate: regression\n\n**The head takes 19 % longer, and at most 3 % is allowed.** "
+            "The head is 0.842× as fast as the base (95 % interval 0.823–0.863×, 4 pairs).\n",
+        ),
+        (
+            state("inconclusive", 2, reason="interval", low=0.9),
+            "### \N{WARNING SIGN}\N{VARIATION SELECTOR-16} Speed gate: inconclusive\n\n"
+            "**A slowdown of more than 3 % is neither shown nor excluded.** The head is 1.00× as fast as the base "
+            "(95 % interval 0.900–1.01×, 4 pairs); the limit is 0.971×.",
+        ),
+        (
+            state("inconclusive", 2, reason="interval", improvement=0.05, limit=1.05, high=1.1),
+            "**A speedup of at least 5 % is neither shown nor excluded.** The head is 1.00× as fast",
+        ),
+        (state("inconclusive", 2, reason="check"), "**A check contradicts the ratio.** The head is 1.00× as fast"),
+        (state("worse quality", 1), "**The head's quality is worse.** The head is 1.00×"),
+        (state("inconclusive", 2, reason="quality"), "**The head's quality is not established.** The head is 1.00×"),
+        (
+            state(reason="nothing changed", ratio=None, low=None, high=None, pairs=0),
+            "\n\nPassed: base and head have the same files, so nothing was measured.\n\nCommand:",
+        ),
+    ],
+)
+def test_a_summary_begins_with_what_the_outcome_means(environ, gate, tmp_path, found, said):
+    gate(found, found["exit_status"])
+    run_step(environ)
+    assert said in (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
 
 
 def test_inputs_are_words_of_the_gate_and_the_runners_files_stay_hidden(environ, gate, tmp_path):
@@ -194,6 +231,39 @@ time.sleep(60)
     assert "Nothing was decided: interrupted" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("sender", ["gate", "runner"])
+def test_a_job_that_is_cancelled_as_its_gate_starts_says_so(environ, monkeypatch, capsys, sender):
+    """The gate is interrupted before it can print an outcome; a signal that comes while it starts reaches it, too."""
+    program = "import os, signal, time\n"
+    program += "os.kill(os.getppid(), signal.SIGTERM)\n" if sender == "gate" else ""
+    program += "time.sleep(60)"
+
+    def start(words, **more):
+        gate = POPEN([sys.executable, "-S", "-c", program], **more)
+        if sender == "runner":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return gate
+
+    monkeypatch.setattr(github_action.subprocess, "Popen", start)
+    assert run_step(environ) == 3
+    assert "::Nothing was decided: interrupted before the first run" in capsys.readouterr().out
+
+
+def test_a_gate_that_is_killed_is_named_so(environ, monkeypatch, capsys):
+    program = "import os; os.kill(os.getpid(), 9)"
+    monkeypatch.setattr(
+        github_action.subprocess, "Popen", lambda words, **more: POPEN([sys.executable, "-S", "-c", program], **more)
+    )
+    assert run_step(environ) == 3
+    assert "speedproof gate was killed by signal 9, without an outcome" in capsys.readouterr().out
+
+
+def test_both_steps_start_without_heavy_modules():
+    """A job that is cancelled during an import would end with its traceback."""
+    program = "import sys, speedproof.cli.github_action; print({'pandas', 'numpy', 'pydantic'} & sys.modules.keys())"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
 def test_an_answer_that_breaks_off_is_a_warning(environ, gate, hub, capsys, monkeypatch):
     gate(state(), 0)
     environ = {**environ, "GITHUB_API_URL": f"http://127.0.0.1:{hub.server_port}"}
@@ -231,39 +301,6 @@ def test_the_action_hands_inputs_on_as_variables_and_the_token_to_the_comment_on
     for step, variables in zip(steps, handed, strict=True):
         assert "${{" not in step["run"], "a shell would run what an input holds"
         for name, value in variables.items():
-@pytest.mark.parametrize("sender", ["gate", "runner"])
-def test_a_job_that_is_cancelled_as_its_gate_starts_says_so(environ, monkeypatch, capsys, sender):
-    """The gate is interrupted before it can print an outcome; a signal that comes while it starts reaches it, too."""
-    program = "import os, signal, time\n"
-    program += "os.kill(os.getppid(), signal.SIGTERM)\n" if sender == "gate" else ""
-    program += "time.sleep(60)"
-
-    def start(words, **more):
-        gate = POPEN([sys.executable, "-S", "-c", program], **more)
-        if sender == "runner":
-            os.kill(os.getpid(), signal.SIGTERM)
-        return gate
-
-    monkeypatch.setattr(github_action.subprocess, "Popen", start)
-    assert run_step(environ) == 3
-    assert "::Nothing was decided: interrupted before the first run" in capsys.readouterr().out
-
-
-def test_a_gate_that_is_killed_is_named_so(environ, monkeypatch, capsys):
-    program = "import os; os.kill(os.getpid(), 9)"
-    monkeypatch.setattr(
-        github_action.subprocess, "Popen", lambda words, **more: POPEN([sys.executable, "-S", "-c", program], **more)
-    )
-    assert run_step(environ) == 3
-    assert "speedproof gate was killed by signal 9, without an outcome" in capsys.readouterr().out
-
-
-def test_both_steps_start_without_heavy_modules():
-    """A job that is cancelled during an import would end with its traceback."""
-    program = "import sys, speedproof.cli.github_action; print({'pandas', 'numpy', 'pydantic'} & sys.modules.keys())"
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "set()\n"
-
-
             assert value == f"${{{{ inputs.{name.removeprefix('INPUT_').lower()} }}}}"
     assert [("INPUT_TOKEN" in variables) for variables in handed] == [False, False, True]
     names = {name.removeprefix("INPUT_").lower() for variables in handed for name in variables}

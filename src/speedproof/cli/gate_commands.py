@@ -108,14 +108,14 @@ def _calibrate(request: "GateRequest", out: Path, status: "Status") -> "Calibrat
 
 def _show(found: Any, summary: Path | None, printed: bool) -> None:
     """Write the summary, and print the outcome if nothing else is printed."""
-    from speedproof.report.gate_summary import describe_calibration, describe_gate, list_gate_lines, write_gate_summary
+    from speedproof.report.gate_summary import REPORT, describe_calibration, describe_gate, list_gate_lines, write_gate_summary
     from speedproof.results.files import write_text
     from speedproof.results.gate_result import Calibration
 
     if isinstance(found, Calibration):
         text, lines = f"{describe_calibration(found)}\n", [describe_calibration(found)]
     else:
-        text = write_gate_summary(found, found.report)
+        text = write_gate_summary(found, found.report, REPORT)
         lines = [describe_gate(found), *list_gate_lines(found)]
         lines += [f"Next: {found.next_command}"] if found.next_command else []
         lines += [f"Report: {found.report}"] if found.report else []
