@@ -126,6 +126,15 @@ def test_the_exit_status_follows_from_the_verdict(repository, speedproof_here, s
     assert found["checks"] == (["its clocks disagree"] if reason == "check" else [])
 
 
+@pytest.mark.parametrize(("outcome", "checks"), [("claim holds", []), ("inconclusive", ["its clocks disagree"])])
+def test_noise_is_named_only_if_the_gate_is_open(repository, speedproof_here, stated, outcome, checks):
+    verdict = state(outcome, low=0.9, blocks=True)
+    (judged,) = verdict.candidates
+    judged.objections[:] = [one.model_copy(update={"kind": "noise", "blocks": False}) for one in judged.objections]
+    stated(verdict)
+    assert run(speedproof_here)[1]["checks"] == checks
+
+
 def test_an_improvement_that_is_asked_for_is_the_claim(repository, speedproof_here, stated):
     asked = stated(state("claim fails", high=1.01))
     assert run(speedproof_here, "--improvement", "5%")[1]["outcome"] == "no improvement"

@@ -94,7 +94,8 @@ def _add_verdict(found: GateResult, verdict: Verdict, request: GateRequest) -> G
             "metric": verdict.metric,
             "unit": verdict.unit,
             "notes": [*found.notes, *describe_attempt(verdict.attempt)],
-            "checks": [one.sentence for one in judged.objections],
+            # Runs of an unchanged program always differ more than it changed; only what is open has to be explained.
+            "checks": [one.sentence for one in judged.objections if outcome == "inconclusive" or one.kind != "noise"],
             "stopped": verdict.stopped,
             "budget_min": request.budget,
             "next_command": verdict.next_command,
