@@ -11,9 +11,10 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from speedproof import __version__
+from speedproof.config.validation_errors import explain_problem
 from speedproof.run.mcp_server.agent_limits import AgentLimits
 from speedproof.run.mcp_server.minutes_budget import MinutesBudget
 from speedproof.run.mcp_server.tool_answers import (
@@ -27,16 +28,19 @@ from speedproof.run.mcp_server.tool_answers import (
 from speedproof.run.mcp_server.tool_calls import ToolCalls
 from speedproof.util.errors import SpeedproofError, explain_os_error
 from speedproof.util.secrets import scrub_command
+from speedproof.util.text import printable, shorten
 
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _MEASURES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 
-_Claim = Annotated[str | None, Field(description="Speedup to test, for example '>= 1.5'. Default: any difference")]
+_Claim = Annotated[
+    str | None, Field(max_length=100, description="Speedup to test, for example '>= 1.5'. Default: any difference")
+]
 _Minutes = Annotated[float | None, Field(gt=0, description="Most minutes of this call. Default: all that are left")]
-_Percent = Annotated[str | None, Field(description="Slowdown that must be excluded. Default: 3%")]
-_Commit = Annotated[str, Field(description="Commit of the server's repository, for example main or HEAD")]
-_TraceFile = Annotated[str, Field(description="Path of a trace, in a folder that the server allows")]
-_Entry = Annotated[str | None, Field(description="An entry's id. Default: list all")]
+_Percent = Annotated[str | None, Field(max_length=100, description="Slowdown that must be excluded. Default: 3%")]
+_Commit = Annotated[str, Field(max_length=200, description="Commit of the server's repository, for example main or HEAD")]
+_TraceFile = Annotated[str, Field(max_length=4096, description="Path of a trace, in a folder that the server allows")]
+_Entry = Annotated[str | None, Field(max_length=200, description="An entry's id. Default: list all")]
 
 
 def make_server(limits: AgentLimits, budget: MinutesBudget, calls: ToolCalls) -> MCPServer[Any]:
@@ -50,9 +54,23 @@ def make_server(limits: AgentLimits, budget: MinutesBudget, calls: ToolCalls) ->
     )
 
 
+class _OneLineTool(Tool):
+    """A tool that refuses arguments in one line."""
+
+    async def run(self, arguments: dict[str, Any], context: Context, convert_result: bool = False) -> Any:
+        """Run the tool. Raises :class:`ToolError` with the first wrong argument."""
+        try:
+            self.fn_metadata.validate_arguments(arguments)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            said = explain_problem(problem, self.fn_metadata.arg_model, "the tool's schema")
+            raise ToolError(shorten(printable(f"{self.name}: {problem['loc'][0]}: {said}"))) from None
+        return await super().run(arguments, context, convert_result)
+
+
 def _make_tool(function: Callable[..., Any], annotations: ToolAnnotations) -> Tool:
     """Return a function as a tool that refuses arguments that it does not know."""
-    tool = Tool.from_function(function, annotations=annotations)
+    tool = _OneLineTool.from_function(function, annotations=annotations)
     model = tool.fn_metadata.arg_model
     model.model_config["extra"] = "forbid"
     model.model_rebuild(force=True)
@@ -76,7 +94,8 @@ def _write_instructions(limits: AgentLimits, budget: MinutesBudget) -> str:
 
 def _make_measuring_tools(calls: ToolCalls, limits: AgentLimits) -> list[Tool]:
     """Return the tools that run commands."""
-    allowed = Field(description="Name of a command of this server", json_schema_extra={"enum": list(limits.commands)})
+    names = {"enum": list(limits.commands)}
+    allowed = Field(max_length=100, description="Name of a command of this server", json_schema_extra=names)
     command_name = Annotated[str, allowed]
 
     async def prove(
