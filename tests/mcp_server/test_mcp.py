@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +19,8 @@ from anyio.from_thread import start_blocking_portal
 from mcp import Client, StdioServerParameters
 
 from speedproof.run.mcp_server.agent_limits import make_limits
+from speedproof.run.mcp_server.result_folders import ResultFolders
+from speedproof.util.errors import ConfigError
 from tests.profilers.test_inputs import chrome_events
 from tests.repositories import commit_all, git, make_repository
 
@@ -68,7 +70,7 @@ def serving(project, budget):
         "--epoch",
         "epoch",
     ]
-    for command in ("A=sh a.sh", "B=sh b.sh", f"hangs={sys.executable} hang.py {hung}"):
+    for command in ("A=sh a.sh", "B=sh b.sh", "slow=sh ./a.sh", f"hangs={sys.executable} hang.py {hung}"):
         words += ["--command", command]
     temporary = project.parent / "temporary"
     temporary.mkdir(exist_ok=True)
@@ -125,7 +127,7 @@ def test_each_tool_states_what_it_takes_and_returns(server):
         assert tool.description
         assert tool.input_schema["additionalProperties"] is False
         assert {"minutes_spent", "minutes_left"} < tool.output_schema["properties"].keys()
-    assert tools["prove"].input_schema["properties"]["a"]["enum"] == ["A", "B", "hangs"]
+    assert tools["prove"].input_schema["properties"]["a"]["enum"] == ["A", "B", "slow", "hangs"]
     assert {"outcome", "ratio", "low", "high", "pairs", "contradictions", "to_decide"} < tools["prove"].output_schema[
         "properties"
     ].keys()
@@ -188,14 +190,14 @@ def test_the_ledger_is_read_and_the_machine_is_checked(server):
 )
 def test_a_file_outside_of_the_folders_is_refused(server, name):
     text = refuse(server, "trace_analyze", file=name)
-    assert "no such file in the folders that the server allows" in text
+    assert "no such trace in the folders that the server allows" in text
     assert len(text.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
     ("tool", "arguments", "said"),
     [
-        ("prove", {"a": "A", "b": "rm -rf /"}, "no such command; the server allows A, B, hangs"),
+        ("prove", {"a": "A", "b": "rm -rf /"}, "no such command; the server allows A, B, slow, hangs"),
         ("prove", {"a": "A", "b": "B", "claim": "--rounds=1"}, "--claim"),
         ("prove", {"a": "A", "b": "B", "rounds": 1}, "prove: rounds: unknown key"),
         ("prove", {"a": "A", "b": "B", "line\nbreak" * 1000: 1}, "unknown key"),
@@ -238,15 +240,84 @@ def test_minutes_that_are_spent_end_a_program_that_hangs_and_refuse_further_call
     assert text == "budget spent: 0.0 of 0.1 minutes are left; ask a person for more"
 
 
+def fail_in(folders, title, *asked):
+    """Make a call that leaves a file and fails; return its folder."""
+    with suppress(ConfigError), folders.opened(title, *asked) as folder:
+        (folder / "epochs.csv").write_text("1\n")
+        raise ConfigError("it fails")
+    return folder
+
+
 def test_an_interrupted_call_is_resumed_and_each_other_has_a_folder_of_its_own(tmp_path):
-    limits = make_limits(["trace=true"], {}, tmp_path, [], Path("out"), Path("ledger"))
     for name in ("3d-model", "notes", "007-prove-a-trace"):
-        (tmp_path / "out" / name).mkdir(parents=True)
-    first = limits.make_folder("trace", "summary.json")
-    assert first.name == "008-trace"
-    assert limits.make_folder("trace", "summary.json") == first
-    (first / "summary.json").touch()
-    assert limits.make_folder("trace", "summary.json").name == "009-trace"
+        (tmp_path / name).mkdir()
+    folders = ResultFolders(tmp_path)
+    first = fail_in(folders, "prove-a-b-c", "a", "b-c")
+    assert first.name == "008-prove-a-b-c"
+    with folders.opened("prove-a-b-c", "a-b", "c") as other:
+        assert other.name == "009-prove-a-b-c"
+    with folders.opened("prove-a-b-c", "a", "b-c") as resumed:
+        assert resumed == first
+    with folders.opened("prove-a-b-c", "a", "b-c") as further:
+        assert further.name == "010-prove-a-b-c"
+    with ResultFolders(tmp_path).opened("trace") as another:
+        assert another.name == "011-trace"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda folder: (folder / "epochs.csv").write_text("2\n"),
+        lambda folder: (folder / "run.json").touch(),
+        lambda folder: (folder / "epochs.csv").unlink(),
+    ],
+)
+def test_an_interrupted_call_that_somebody_edited_is_not_resumed(tmp_path, edit):
+    folders = ResultFolders(tmp_path / "out")
+    first = fail_in(folders, "gate-a", "main", "HEAD")
+    time.sleep(0.02)  # the clock of files has steps
+    edit(first)
+    with folders.opened("gate-a", "main", "HEAD") as second:
+        assert second != first
+
+
+def test_a_folder_is_a_trace_only_without_links_and_relative_paths_start_in_the_project_too(tmp_path):
+    (tmp_path / "traces/logs").mkdir(parents=True)
+    (tmp_path / "traces/one.json").touch()
+    (tmp_path / "other").mkdir()
+    limits = make_limits(["A=true"], {}, tmp_path, [Path("traces")], Path("out"), Path("ledger"))
+    for name in ("one.json", "traces/one.json", "logs", "traces/logs"):
+        assert limits.find_trace(name) == tmp_path / "traces" / name.removeprefix("traces/")
+    (tmp_path / "traces/logs/link").symlink_to(tmp_path / "other")
+    for name in ("logs", "traces/logs", "traces", "other", "."):
+        with pytest.raises(ConfigError, match="no such trace"):
+            limits.find_trace(name)
+
+
+def test_what_was_seen_before_a_cancellation_counts_as_an_attempt(project, server):
+    async def cancel_after_a_round():
+        async with anyio.create_task_group() as tasks:
+
+            async def note(_seconds, _total, message):
+                if "round 1 of" in message and "×" in message:
+                    tasks.cancel_scope.cancel()
+
+            await server.client.call_tool("prove", {"a": "slow", "b": "B"}, progress_callback=note)
+
+    def prove():
+        found = answer(server, "prove", a="slow", b="B", claim=">= 1.01", minutes=1)
+        return found["attempt"], Path(found["report"]).parents[1]
+
+    server.portal.call(cancel_after_a_round)
+    first, folder = prove()  # resumes
+    assert first == 1
+    answer(server, "trace_analyze", file="one.json")
+    server.portal.call(cancel_after_a_round)
+    (project / "a.sh").write_text(f"{(project / 'a.sh').read_text()}# another program\n")
+    third, other = prove()
+    git(project, "checkout", "--quiet", "a.sh")
+    assert (third, other == folder) == (3, False)
+    assert not list((other / "programs/tree").glob("results/mcp"))
 
 
 def run_mcp(*words, program="from speedproof.cli import main; main()", **options):

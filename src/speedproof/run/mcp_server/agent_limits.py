@@ -1,9 +1,8 @@
-"""What an agent may ask of `speedproof mcp`: the named commands, the folders of traces, and where results go."""
+"""What an agent may ask of `speedproof mcp`: the named commands, and the folders of traces."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,8 +16,6 @@ from speedproof.util.text import printable, suggest
 _COMMAND_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,31}", re.ASCII)
 # What git calls a commit; none begins with a dash, which would be an option.
 _COMMIT_NAME = re.compile(r"[\w@][\w./@^~{}+-]{0,199}", re.ASCII)
-
-_NUMBERED = re.compile(r"(\d{3,9})-.+", re.ASCII)  # a call's folder
 
 
 class ServerOptions(ProofRequest):
@@ -66,39 +63,24 @@ class AgentLimits:
         return self.commands[name]
 
     def find_trace(self, name: str) -> Path:
-        """Return the real path of a trace file in an allowed folder.
+        """Return the real path of a trace in an allowed folder; a relative name starts there, or in the project.
 
         Raises :class:`ConfigError` if there is none, or if a link or `..` leads out of these folders.
         """
-        for folder in self.folders:
+        for folder in (*self.folders, self.project):
             try:
                 real = (folder / name).resolve(strict=True)
             except (OSError, RuntimeError, ValueError):  # not there, a loop of links, a zero byte
                 continue
-            if real.is_file() and any(real.is_relative_to(one) for one in self.folders):
+            if any(real.is_relative_to(one) and real != one for one in self.folders) and _is_trace(real):
                 return real
         allowed = ", ".join(map(str, self.folders))
-        raise ConfigError(f"{printable(name)!r:.200}: no such file in the folders that the server allows: {allowed}")
+        raise ConfigError(f"{printable(name)!r:.200}: no such trace in the folders that the server allows: {allowed}")
 
-    def make_folder(self, title: str, finished: str) -> Path:
-        """Return the folder of a call's results: that of the last call of this title if it was interrupted, else a new one.
 
-        `finished` names the file that a call leaves when it ends.
-        """
-        self.out.mkdir(parents=True, exist_ok=True)
-        numbered = ((path, _NUMBERED.fullmatch(path.name)) for path in self.out.iterdir())
-        earlier = {int(found[1]): path for path, found in numbered if found}
-        own = {number: path for number, path in earlier.items() if path.name.partition("-")[2] == title}
-        if own and not (last := own[max(own)]).joinpath(finished).exists():
-            return last
-        for number in count(1 + max(earlier, default=0)):
-            path = self.out / f"{number:03}-{title}"
-            try:
-                path.mkdir()
-            except FileExistsError:  # another server's
-                continue
-            return path
-        raise AssertionError  # the numbers do not end
+def _is_trace(real: Path) -> bool:
+    """Return whether a path can be read as a trace: a file, or a folder without links, which could lead elsewhere."""
+    return real.is_file() or (real.is_dir() and not any(path.is_symlink() for path in real.rglob("*")))
 
 
 def read_named_commands(texts: Sequence[str]) -> dict[str, str]:

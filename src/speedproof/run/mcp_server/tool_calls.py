@@ -11,14 +11,15 @@ from pydantic import BaseModel, ValidationError
 from speedproof.cluster.doctor import summarize_findings
 from speedproof.report.document import PAGE_FILE
 from speedproof.results.diagnosis import Diagnosis
-from speedproof.results.gate_result import GATE_FILE, GateResult
+from speedproof.results.gate_result import GateResult
 from speedproof.results.run_record import PROGRAMS
-from speedproof.results.summary import SUMMARY_FILE, read_summary
-from speedproof.results.trace_results import DIFFERENCE_FILE, read_difference
+from speedproof.results.summary import read_summary
+from speedproof.results.trace_results import read_difference
 from speedproof.run.ledger.entry import find_entry_file, load_entry, load_ledger
 from speedproof.run.ledger.entry_outcome import find_outcomes
 from speedproof.run.mcp_server.agent_limits import AgentLimits
 from speedproof.run.mcp_server.minutes_budget import MinutesBudget
+from speedproof.run.mcp_server.result_folders import ResultFolders
 from speedproof.run.mcp_server.tool_answers import (
     DifferenceAnswer,
     DoctorAnswer,
@@ -35,11 +36,12 @@ from speedproof.run.mcp_server.tool_answers import (
     answer_trace,
 )
 from speedproof.run.mcp_server.tool_children import EndedChild, Report, run_speedproof
-from speedproof.run.proof.find import VERDICT_FILE
+from speedproof.run.proof.attempts import note_interrupted_attempt
 from speedproof.run.proof.left_files import DIGESTS
 from speedproof.run.proof.typed_call import list_call_words
 from speedproof.run.proof.verdict import Verdict
 from speedproof.util.errors import SpeedproofError
+from speedproof.util.secrets import scrub_command
 from speedproof.util.sources import digest_files
 
 # Of a call's minutes, the share that its rounds may take. The rest is for the warm-up and the report.
@@ -61,7 +63,7 @@ class ToolCalls:
 
     def __init__(self, limits: AgentLimits, budget: MinutesBudget) -> None:
         """Take what is allowed, and the minutes that all calls share."""
-        self._limits, self._budget = limits, budget
+        self._limits, self._budget, self._folders = limits, budget, ResultFolders(limits.out)
         self._one_at_a_time = anyio.Lock()
         self._running: anyio.CancelScope | None = None
         self._stopped = False
@@ -79,9 +81,12 @@ class ToolCalls:
 
         async def measure(run: _Run, allowed_min: float) -> ProofAnswer:
             request = self._limits.make_proof(a, b, claim, ROUNDS_SHARE * allowed_min)
-            out = self._limits.make_folder(f"prove-{a}-{b}", VERDICT_FILE)
-            child = await run([*list_call_words(request), "--out", str(out), "--json"])
-            verdict = _read_printed(child, Verdict)
+            with self._folders.opened(f"prove-{a}-{b}", a, b) as out:
+                try:
+                    child = await run([*list_call_words(request), "--out", str(out), "--json"])
+                finally:
+                    note_interrupted_attempt(out, list(map(scrub_command, request.commands)))
+                verdict = _read_printed(child, Verdict)
             listed = out / PROGRAMS / DIGESTS
             known = listed.is_file()
             checksum = digest_files(listed.parent, [DIGESTS]) if known else None
@@ -96,9 +101,9 @@ class ToolCalls:
 
         async def measure(run: _Run, allowed_min: float) -> GateAnswer:
             request = self._limits.make_gate(base, head, command, regression, ROUNDS_SHARE * allowed_min)
-            out = self._limits.make_folder(f"gate-{command}", GATE_FILE)
-            child = await run([*list_call_words(request), "--out", str(out), "--json"])
-            return answer_gate(_read_printed(child, GateResult))
+            with self._folders.opened(f"gate-{command}", base, head) as out:
+                child = await run([*list_call_words(request), "--out", str(out), "--json"])
+                return answer_gate(_read_printed(child, GateResult))
 
         return await self._spend(measure, minutes, report)
 
@@ -106,10 +111,10 @@ class ToolCalls:
         """Analyze a trace."""
 
         async def analyze(run: _Run, _allowed_min: float) -> TraceAnswer:
-            trace = self._limits.find_trace(file)
-            out = self._limits.make_folder("trace", SUMMARY_FILE)
-            _expect_success(await run(["trace", "analyze", str(trace), "--out", str(out), "--quiet"]))
-            return answer_trace(str(trace), read_summary(out), _find_page(out))
+            trace = await anyio.to_thread.run_sync(self._limits.find_trace, file)
+            with self._folders.opened("trace") as out:
+                _expect_success(await run(["trace", "analyze", str(trace), "--out", str(out), "--quiet"]))
+                return answer_trace(str(trace), read_summary(out), _find_page(out))
 
         return await self._spend(analyze, None, report)
 
@@ -117,10 +122,10 @@ class ToolCalls:
         """Compare two traces."""
 
         async def compare(run: _Run, _allowed_min: float) -> DifferenceAnswer:
-            traces = [str(self._limits.find_trace(name)) for name in (a, b)]
-            out = self._limits.make_folder("trace-diff", DIFFERENCE_FILE)
-            _expect_success(await run(["trace", "diff", *traces, "--out", str(out)]))
-            return answer_difference(traces, read_difference(out), _find_page(out))
+            traces = [str(await anyio.to_thread.run_sync(self._limits.find_trace, name)) for name in (a, b)]
+            with self._folders.opened("trace-diff") as out:
+                _expect_success(await run(["trace", "diff", *traces, "--out", str(out)]))
+                return answer_difference(traces, read_difference(out), _find_page(out))
 
         return await self._spend(compare, None, report)
 

@@ -39,7 +39,9 @@ _Claim = Annotated[
 _Minutes = Annotated[float | None, Field(gt=0, description="Most minutes of this call. Default: all that are left")]
 _Percent = Annotated[str | None, Field(max_length=100, description="Slowdown that must be excluded. Default: 3%")]
 _Commit = Annotated[str, Field(max_length=200, description="Commit of the server's repository, for example main or HEAD")]
-_TraceFile = Annotated[str, Field(max_length=4096, description="Path of a trace, in a folder that the server allows")]
+_Trace = Annotated[
+    str, Field(max_length=4096, description="Path of a trace (a file or a folder), in a folder that the server allows")
+]
 _Entry = Annotated[str | None, Field(max_length=200, description="An entry's id. Default: list all")]
 
 
@@ -57,7 +59,7 @@ def make_server(limits: AgentLimits, budget: MinutesBudget, calls: ToolCalls) ->
 class _OneLineTool(Tool):
     """A tool that refuses arguments in one line."""
 
-    async def run(self, arguments: dict[str, Any], context: Context, convert_result: bool = False) -> Any:
+    async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:
         """Run the tool. Raises :class:`ToolError` with the first wrong argument."""
         try:
             self.fn_metadata.validate_arguments(arguments)
@@ -86,7 +88,9 @@ def _write_instructions(limits: AgentLimits, budget: MinutesBudget) -> str:
             "A person fixed the commands; tools take their names:",
             *(f"- {name}: {scrub_command(command)}" for name, command in limits.commands.items()),
             f"They run in copies of {limits.project}, taken when a call begins. Later edits do not affect that call.",
+            f"Traces may be read in {', '.join(map(str, limits.folders))}. Relative paths start there or in {limits.project}.",
             f"All calls together may take {budget.total_min:g} minutes.",
+            "Answers may advise options, such as --profiled 1: that person sets them, not you.",
             "An inconclusive outcome shows nothing. Do not repeat a proof until it succeeds: attempts are counted.",
         ]
     )
@@ -94,7 +98,7 @@ def _write_instructions(limits: AgentLimits, budget: MinutesBudget) -> str:
 
 def _make_measuring_tools(calls: ToolCalls, limits: AgentLimits) -> list[Tool]:
     """Return the tools that run commands."""
-    names = {"enum": list(limits.commands)}
+    names: dict[str, Any] = {"enum": list(limits.commands)}
     allowed = Field(max_length=100, description="Name of a command of this server", json_schema_extra=names)
     command_name = Annotated[str, allowed]
 
@@ -130,7 +134,7 @@ def _make_measuring_tools(calls: ToolCalls, limits: AgentLimits) -> list[Tool]:
 def _make_reading_tools(calls: ToolCalls) -> list[Tool]:
     """Return the tools that run no command of the user."""
 
-    async def trace_analyze(file: _TraceFile, context: Context) -> TraceAnswer:
+    async def trace_analyze(file: _Trace, context: Context) -> TraceAnswer:
         """Show where the time of a profiled program went: phases, GPU idle time and its causes, kernels, possible savings.
 
         Reads files of Nsight Systems, torch.profiler, JAX and others.
@@ -138,7 +142,7 @@ def _make_reading_tools(calls: ToolCalls) -> list[Tool]:
         with _refusing():
             return await calls.analyze_trace(file, _reporter(context))
 
-    async def trace_diff(a: _TraceFile, b: _TraceFile, context: Context) -> DifferenceAnswer:
+    async def trace_diff(a: _Trace, b: _Trace, context: Context) -> DifferenceAnswer:
         """Explain why an iteration takes longer or shorter in trace b than in trace a."""
         with _refusing():
             return await calls.diff_traces(a, b, _reporter(context))

@@ -11,15 +11,17 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from speedproof.config.base import Seed
+from speedproof.results.evidence_archive import EXPERIMENTS_FOLDER
 from speedproof.results.experiment import RUNS_FOLDER, read_experiment
 from speedproof.results.files import digest_of, read_record, write_json, write_text
 from speedproof.results.folder import list_experiments
-from speedproof.results.run_record import PROGRAMS, read_run
+from speedproof.results.run_record import PROGRAMS, RUN_FILE, read_run
+from speedproof.run.proof.find import RESULTS
 from speedproof.run.proof.left_files import DIGESTS
 from speedproof.util.errors import RecordError
 from speedproof.util.sources import digest_files
 
-ATTEMPTS_FILE = "attempts.jsonl"  # in a proof's folder, a line for each proof that ended in it
+ATTEMPTS_FILE = "attempts.jsonl"  # in a proof's folder, a line for each proof that ended or was interrupted in it
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Attempt:
 
     commands: str
     began: str
-    number: int | None = None  # not noted by earlier versions
+    number: int | None = None  # not noted of an interrupted one, nor by earlier versions
 
 
 def note_attempt(out: Path, results: Path, commands: Sequence[str]) -> int:
@@ -38,7 +40,7 @@ def note_attempt(out: Path, results: Path, commands: Sequence[str]) -> int:
     """
     experiment = list_experiments(results)[0]
     began = read_run(experiment / RUNS_FOLDER / read_experiment(experiment).runs[0]).started
-    own = digest_of(sorted({" ".join(command.split()) for command in commands}))
+    own = _digest_commands(commands)
     kept = list(_read_attempts(out / ATTEMPTS_FILE))
     for one in kept:
         if one.began == began and one.number is not None:
@@ -48,6 +50,25 @@ def note_attempt(out: Path, results: Path, commands: Sequence[str]) -> int:
     lines = [json.dumps(asdict(one)) for one in [*kept, Attempt(own, began, number)]]
     write_text(out / ATTEMPTS_FILE, "\n".join([*lines, ""]))
     return number
+
+
+def note_interrupted_attempt(out: Path, commands: Sequence[str]) -> None:
+    """Note the proof in `out` if its first run has ended but the proof has not.
+
+    Its runs were seen, so it counts even if other runs replace them. If it is resumed, it stays the same proof.
+    """
+    began = []
+    for record in out.glob(f"{RESULTS}/{EXPERIMENTS_FOLDER}/*/{RUNS_FOLDER}/*/{RUN_FILE}"):
+        with suppress(RecordError):
+            began.append(read_run(record.parent).started)
+    kept = list(_read_attempts(out / ATTEMPTS_FILE))
+    if began and min(began) not in {one.began for one in kept}:
+        lines = [json.dumps(asdict(one)) for one in [*kept, Attempt(_digest_commands(commands), min(began))]]
+        write_text(out / ATTEMPTS_FILE, "\n".join([*lines, ""]))
+
+
+def _digest_commands(commands: Sequence[str]) -> str:
+    return digest_of(sorted({" ".join(command.split()) for command in commands}))
 
 
 def _read_attempts(path: Path) -> Iterator[Attempt]:

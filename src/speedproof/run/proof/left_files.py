@@ -252,6 +252,7 @@ def list_briefly(names: Sequence[str]) -> str:
 TREE, DIGESTS = "tree", "tree.sha256"
 _NEW_TREE, _OLD_TREE = "tree.new", "tree.old"  # until a copy is whole, and then while its predecessor is removed
 OUTPUTS_FILE = "outputs.json"
+RESULTS_MARK = ".speedproof-results"  # an empty file in a folder that holds only results: it is not copied either
 _LARGEST_REQUEST = 2**16  # bytes
 
 
@@ -369,7 +370,7 @@ def _asks_for(path: Path, commands: list[str]) -> bool:
 def _is_none_of_its(path: Path, outputs: set[tuple[int, int]]) -> bool:
     if path.is_symlink():
         return False
-    return _identify(path) in outputs or (path / PROGRAMS / DIGESTS).is_file()
+    return _identify(path) in outputs or any((path / mark).is_file() for mark in (f"{PROGRAMS}/{DIGESTS}", RESULTS_MARK))
 
 
 def _ignored_by_git(folder: Path, names: list[str]) -> set[str]:
