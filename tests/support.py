@@ -1,5 +1,6 @@
 """What tests of several parts share."""
 
+import gc
 import hashlib
 import logging
 import os
@@ -67,6 +68,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     # The longest first: what is short fills the end, where one process would wait for the other.
     items.sort(key=lambda item: item.get_closest_marker("whole") is None)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Keep the collector from the millions of objects that are imported by now: each full collection looked at them for 0.5 s.
+
+    Comparisons of functions ask for one each, as does pytest at the end of each run in this process.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def shares_fixture(item: pytest.Item) -> bool:
