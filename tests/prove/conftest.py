@@ -1,19 +1,38 @@
 """What proofs of this folder share: the working folder that they are made of, and what they do not look at."""
 
+from pathlib import Path
+
 import pytest
 
+from speedproof.report.figures import draw
 from speedproof.run import outside_watch
 from tests.prove.recorded import EPOCHS
 
 # What runs change elsewhere is their subject.
-_WATCHING = {"test_carried_over", "test_left_files", "test_spoilt_files", "test_tampering", "test_unwatched"}
+_WATCHING = {"test_tampering", "test_unwatched"}
+_WATCHING_OWN = {"test_carried_over", "test_spoilt_files"}  # theirs lie in the folder of the test
+_DRAWING = {"test_executor", "test_one_read"}  # the whole command, and how often figures read what runs leave
 
 
 @pytest.fixture(autouse=True)
 def _leave_elsewhere_unwatched(request, monkeypatch):
     """Keep most proofs from walking through this machine's temporary folders and packages, half a second each."""
-    if request.path.stem not in _WATCHING:
+    if request.path.stem in _WATCHING_OWN:
+        folder, list_all = request.getfixturevalue("tmp_path"), outside_watch.list_shared_places
+
+        def list_own(packages, environ):
+            return tuple(place for place in list_all(packages, environ) if Path(place).is_relative_to(folder))
+
+        monkeypatch.setattr(outside_watch, "list_shared_places", list_own)
+    elif request.path.stem not in _WATCHING:
         monkeypatch.setattr(outside_watch, "list_shared_places", lambda packages, environ: ())
+
+
+@pytest.fixture(autouse=True)
+def _draw_nothing(request, monkeypatch):
+    """Keep most proofs from drawing figures of their epochs, half of what a proof's own process takes."""
+    if request.path.stem not in _DRAWING:
+        monkeypatch.setattr(draw, "FIGURES", ())
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ def test_a_proof_opens_the_epochs_of_a_run_four_times_and_reads_finished_results
         (place / name).write_text(PROGRAM)
     prove(place)
     assert len(opened) == 8 and max(opened.values()) <= MOST_OPENS
+    assert (place / "out/results/figures/epoch_times.svg").exists()
     opened.clear()
     prove(place)  # nothing is measured
     assert len(opened) == 8 and max(opened.values()) <= 2
