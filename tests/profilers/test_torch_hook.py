@@ -59,7 +59,9 @@ def test_its_optimizers_steps_are_found_and_what_a_machine_does_at_each_start_of
 
 
 # Data of its own, more than may be recorded.
-GROWS = "import torch, time\ndata = []\nfor _ in range(4):\n    data.append(bytearray(b'x') * 30_000_000)\n    time.sleep(0.2)\n"
+GROWS = (
+    "import torch, time\ndata = []\nfor _ in range(4):\n    data.append(bytearray(b'x') * 30_000_000)\n    time.sleep(0.2)\n"
+)
 
 
 def test_a_long_training_is_recorded_for_two_hundred_steps_and_its_own_data_end_no_recording(run):
@@ -135,9 +137,7 @@ def test_a_program_without_an_optimizer_is_recorded_until_that_takes_much_memory
 PROFILES_ITSELF = "import torch\nwith torch.profiler.profile():\n    torch.ones(3).sum()\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "options"), [("print('no torch')", ()), (PROFILES_ITSELF, ()), ("import torch", ("-I",))]
-)
+@pytest.mark.parametrize(("text", "options"), [("print('no torch')", ()), (PROFILES_ITSELF, ()), ("import torch", ("-I",))])
 def test_a_program_that_leaves_no_trace_is_named(run, text, options):
     with pytest.raises(ProfilingError, match="imports no torch, profiles itself, or ends by"):
         run(text, *options)

@@ -6,6 +6,8 @@ import pytest
 
 from speedproof.report.figures import draw
 from speedproof.run import outside_watch
+from speedproof.run import resumed as _resumed  # noqa: F401 (it and the next one take the function itself, not a test's)
+from speedproof.run import watched_program as _watched_program  # noqa: F401
 from tests.prove.recorded import EPOCHS
 
 # What runs change elsewhere is their subject.
