@@ -100,10 +100,8 @@ def _write_finding(found: GateResult) -> list[str]:
     rows = [[title, _name_commit(one), format_value(one.value, found.unit)] for title, one in commits]
     outcome, ratio = _describe_outcome(found, "the head", "the head's"), _describe_ratio(found, found.ratio)
     if found.outcome == "inconclusive" and found.reason == "interval":
-        outcome, ratio = (
-            f"{_describe_tested(found)} is neither shown nor excluded",
-            f"{ratio}; the limit is {_format_limit(found)}",
-        )
+        why = "too few pairs for an interval" if found.low is None else f"the limit is {_format_limit(found)}"
+        outcome, ratio = f"{_describe_tested(found)} is neither shown nor excluded", f"{ratio}; {why}"
     return [
         f"**{escape_markdown(capitalize(outcome))}.** The head is {escape_markdown(ratio)}.",
         "",
