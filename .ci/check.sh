@@ -23,7 +23,7 @@ docs)
   make PYTHON="$python" docs
   ;;
 bare) # all tests, as on a machine without these tools
-  SPEEDPROOF_REQUIRE=$everywhere SPEEDPROOF_HIDDEN=$tools bash .ci/bare.sh make PYTHON="$python" test TESTS="-n 3"
+  SPEEDPROOF_REQUIRE=$everywhere SPEEDPROOF_HIDDEN=$tools bash .ci/bare.sh make PYTHON="$python" test TESTS="-n 2"
   ;;
 tools) # Only a few of the expensive faults are injected, chosen by the commit.
   export SPEEDPROOF_REQUIRE=$everywhere,$tools

@@ -127,7 +127,7 @@ def test_a_proofs_record_keeps_what_was_asked_without_where_its_programs_lie(tmp
     (results / "asked.json").write_text(json.dumps(asked))
     write_record([results], CLAIMS, tmp_path / "record")
     kept = read_json(tmp_path / "record/asked.json")
-    assert (kept["command"], kept["claim"]) == ("speedproof prove 'a.py' b.py", claim)
+    assert (kept["command"], kept["claim"]) == ("speedproof prove 'a.py' b.py", {**claim, "words": None})
     assert "claim ≥ 1.5×" in (tmp_path / "record/report.md").read_text()
 
 
