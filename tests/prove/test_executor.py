@@ -254,6 +254,7 @@ def test_a_killed_snakemake_is_named_and_not_the_last_line_of_its_output(tmp_pat
         executor.run(tmp_path / "proof.json", lambda: None)
 
 
+@pytest.mark.timed
 def test_timed_runs_are_compared_though_a_command_fails_under_the_profiler(place, monkeypatch):
     monkeypatch.setattr("speedproof.run.proof.warm_up.try_profiler", lambda *_, **__: None)  # it ended well there
     commands = ["sleep 0.2", "sleep 0.1"]

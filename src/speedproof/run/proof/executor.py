@@ -30,7 +30,7 @@ from speedproof.run.run_experiment import Job, Observer, digest_code, measure_ex
 from speedproof.run.staleness import read_measured
 from speedproof.util.child_processes import Patience, StoppedError, answering_stops, raising_when_stopped
 from speedproof.util.environment import COMMIT_VARIABLE, SOURCES_VARIABLE, step_environment
-from speedproof.util.errors import ConfigError, ProfilingError, TrainingError
+from speedproof.util.errors import ConfigError, ProfilingError, SpeedproofError, TrainingError
 from speedproof.util.log_file import FileOfLog, LogFormatter, log
 from speedproof.util.progress_bar import without_progress
 
@@ -93,12 +93,7 @@ class LocalExecutor:
                 except (ProfilingError, TrainingError) as error:
                     if not progress.profiles:
                         raise
-                    self.untraced = f"no trace: {error}"
-                    self._status.say(f"{self.untraced}; the timed runs are compared without it")
-                    timed = config.measurement.model_copy(update={"profiled": 0})
-                    job = replace(job, config=config.model_copy(update={"measurement": timed}))
-                    write_json_if_changed(config_file, job.config)
-                    experiment = self._measure(job, Observer())
+                    experiment = self._leave_traces_out(job, config_file, error)
                 self._held.close()
                 progress.conclude(experiment.stopped)
             self._status.go_on_with("comparing the runs")
@@ -106,6 +101,15 @@ class LocalExecutor:
             self._status.go_on_with("writing the report")
             rebuild_report(evidence, results)
         return evidence
+
+    def _leave_traces_out(self, job: Job, config_file: Path, error: SpeedproofError) -> Experiment:
+        """Return the experiment of the timed runs, all of which are kept, and note why it has no traces."""
+        self.untraced = f"no trace: {error}"
+        self._status.say(f"{self.untraced}; the timed runs are compared without it")
+        timed = job.config.measurement.model_copy(update={"profiled": 0})
+        config = job.config.model_copy(update={"measurement": timed})
+        write_json_if_changed(config_file, config)
+        return self._measure(replace(job, config=config), Observer())
 
     def _measure(self, job: Job, observer: Observer) -> Experiment:
         return measure_experiment(job, observer, waiting=self._waiting, held=self._holds)
