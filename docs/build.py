@@ -22,13 +22,16 @@ PAGES = (
     "docs/*.md",
     "docs/*.svg",
     "docs/*.css",
+    "docs/*.js",
     "workloads/*.md",
     "workloads/*/*.md",
     "workloads/*/docs/*",
     "records/*/report.md",
     "records/*/report.svg",
+    "ledger/records/*/report.md",
+    "ledger/records/*/report.svg",
 )
-_UNSEARCHED = ("records/", "tests/")  # reports, and what a page links to among the tests
+_UNSEARCHED = ("records/", "ledger/", "tests/")  # reports, and what a page links to among the tests
 _EXCLUDES = "---\nsearch:\n  exclude: true\n---\n\n"
 _LINK = re.compile(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)")
 _GLOSSARY = "docs/glossary.md"

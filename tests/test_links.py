@@ -11,7 +11,9 @@ ROOT = Path(__file__).parents[1]
 TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 THERE = {*TRACKED} | {str(parent) for name in TRACKED for parent in PurePosixPath(name).parents}
 TOPS = {name.partition("/")[0] for name in THERE}
-DOCUMENTS = [name for name in TRACKED if name.endswith(".md") and not name.startswith(("records/", "tests/"))]
+DOCUMENTS = [
+    name for name in TRACKED if name.endswith(".md") and not name.startswith(("records/", "ledger/records/", "tests/"))
+]
 PACKAGE = "src/speedproof"
 # Folders that runs make. In a document they are below a results folder, or in the working folder.
 MADE = {".snakemake", ".venv", "analysis", "experiments", "container", "exports", "logs", "proof", "results", "runs", "traces"}

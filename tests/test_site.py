@@ -43,7 +43,10 @@ def test_the_search_leaves_out_evidence_and_no_guide(tmp_path):
         for path in tmp_path.rglob("*.md")
         if path.read_text(encoding="utf-8").startswith("---\nsearch:\n  exclude: true\n---\n\n")
     }
-    records = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("records/*/report.md")}
+    records = {
+        path.relative_to(ROOT).as_posix()
+        for path in (*ROOT.glob("records/*/report.md"), *ROOT.glob("ledger/records/*/report.md"))
+    }
     assert len(records) > 5
     assert {name for name in excluded if not name.startswith("tests/")} == records | set(list_evidence())
     assert {path.relative_to(tmp_path).as_posix() for path in (tmp_path / "tests").rglob("*.md")} <= excluded

@@ -38,7 +38,7 @@ def describe_published(content: bytes):
     """Return keys of an entry whose program is published with this content."""
     files = {"src/a.sh": hashlib.sha256(content).hexdigest()}
     repository = {"repository": "https://github.com/one/two", "commit": "0123456789" * 4}
-    return {"published": {"title": "Two", **repository, "licence": "MIT", "files": files}, "ours": []}
+    return {"published": [{"title": "Two", **repository, "licence": "MIT", "files": files}], "ours": []}
 
 
 @pytest.fixture

@@ -145,13 +145,13 @@ def test_a_kept_record_is_judged_as_the_results_that_it_was_made_of(ledger, meas
     proof = tmp_path / "results/ledger/mine"
     for run in proof.glob("results/experiments/*/runs/*"):
         (run / "log.txt").touch()
-    words = ["--from", proof / "results", "--claims", proof / "programs/claims.yaml", "--out", "records/one"]
+    words = ["--from", proof / "results", "--claims", proof / "programs/claims.yaml", "--out", "ledger/records/one"]
     archived = CliRunner().invoke(app, ["results", "archive", *map(str, words)])
     assert archived.exit_code == 0, archived.output
     ledger(records=["records/one"])
     newest, kept = json.loads(call("show", "mine", "--json").output)
     assert newest == own
-    assert kept == own | {"results": "records/one"}
+    assert kept == own | {"results": "ledger/records/one"}
     assert call("check").exit_code == 0
 
 
@@ -222,6 +222,22 @@ def test_published_programs_come_from_a_folder_and_only_as_they_were_published(l
     (source / "src/a.sh").write_text("echo edited")
     with pytest.raises(DataError, match="is not the published file"):
         lay_out_programs("mine", entry, tmp_path / "ledger", tmp_path / "out", source)
+
+
+def test_two_commits_of_a_program_lie_in_folders_of_their_own(ledger, tmp_path):
+    parts = [describe_published(text)["published"][0] | {"folder": name} for name, text in (("old", b"2"), ("new", b"1"))]
+    commands = ["sh old/src/a.sh", "sh new/src/a.sh"]
+    ledger(published=parts, ours=[], proof={"commands": commands})
+    entry = load_entry(tmp_path / "ledger/mine.yaml")
+    source = tmp_path / "theirs"
+    for name, text in (("old", "2"), ("new", "1")):
+        (source / name / "src").mkdir(parents=True)
+        (source / name / "src/a.sh").write_text(text)
+    place = lay_out_programs("mine", entry, tmp_path / "ledger", tmp_path / "out", source)
+    assert [(place / name / "src/a.sh").read_text() for name in ("old", "new")] == ["2", "1"]
+    ledger(published=[part | {"folder": None} for part in parts], ours=[], proof={"commands": commands})
+    with pytest.raises(ConfigError, match="two programs of the same name; give each commit a `folder`"):
+        load_entry(tmp_path / "ledger/mine.yaml")
 
 
 def test_a_source_for_programs_of_ours_is_refused(ledger, tmp_path):

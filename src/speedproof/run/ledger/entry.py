@@ -88,6 +88,19 @@ class DocumentedNumber(Model):
         return "×" if self.reads == "times as fast" else "%"
 
 
+class PublishedPart(Published):
+    """Files of a public repository at one commit, and where they are laid out."""
+
+    folder: str | None = Field(
+        None, pattern=r"^[\w-]+$", description="Folder for the files, where two commits run. Default: beside the others"
+    )
+
+    @property
+    def laid_out(self) -> dict[str, str]:
+        """Return each file's path in the repository by its path in the folder that the commands run in."""
+        return {str(PurePosixPath(self.folder or "", path)): path for path in self.files}
+
+
 class Needs(Model):
     """What a run needs."""
 
@@ -110,7 +123,7 @@ class LedgerEntry(Model):
     source: DocumentedSource
     number: DocumentedNumber
     tolerances: dict[str, Tolerance] = Field({}, description="Of numbers whose printed digits do not say how exact they are")
-    published: Published | None = Field(None, description="The source's own programs, which run unmodified")
+    published: list[PublishedPart] = Field([], description="The source's own programs, which run unmodified")
     ours: list[Annotated[str, Field(pattern=r"^[\w-]+\.\w+$")]] = Field(
         [], description="Minimal programs of ours in ledger/programs, if the source has none that runs by itself"
     )
@@ -119,11 +132,15 @@ class LedgerEntry(Model):
     )
     conditions: list[EntryText] = Field(description="What differs from the source in every run of this entry")
     needs: Needs
-    records: list[Annotated[str, Field(pattern=r"^records/[\w.-]+$")]] = Field([], description="Kept records, the newest last")
+    records: list[Annotated[str, Field(pattern=r"^(\.\./)?records/[\w.-]+$")]] = Field(
+        [], description="Kept records, the newest last; their paths in the ledger's folder"
+    )
 
     @model_validator(mode="after")
     def _can_be_run_and_judged(self) -> "LedgerEntry":
         stated = self.number.stated
+        if len(set(self.files)) < len(self.files):
+            raise ValueError("two programs of the same name; give each commit a `folder`")
         if stated.tolerance not in (None, *self.tolerances):
             raise ValueError(f"number.stated: unknown tolerance `{stated.tolerance}`; add it to `tolerances`")
         if stated.printed_in is not None:
@@ -149,7 +166,7 @@ class LedgerEntry(Model):
     @property
     def files(self) -> list[str]:
         """Return the programs' files, by their paths in the folder that the commands run in."""
-        return [*(self.published.files if self.published else []), *self.ours]
+        return [*(path for part in self.published for path in part.laid_out), *self.ours]
 
     @property
     def program(self) -> str:

@@ -56,7 +56,7 @@ class EntryOutcome(BaseModel):
 def find_outcomes(name: str, entry: LedgerEntry, ledger: Path, own: Path | None) -> list[EntryOutcome]:
     """Return what was found in a folder of the user's own results, if there is one, then in kept records, the newest first."""
     places = [own / name] if own and (own / name / VERDICT_FILE).is_file() else []
-    return [judge_entry(entry, place) for place in (*places, *(ledger.parent / record for record in reversed(entry.records)))]
+    return [judge_entry(entry, place) for place in (*places, *(ledger / record for record in reversed(entry.records)))]
 
 
 def judge_entry(entry: LedgerEntry, folder: Path) -> EntryOutcome:

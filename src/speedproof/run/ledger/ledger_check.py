@@ -25,7 +25,7 @@ def list_ledger_mistakes(ledger: Path, online: bool = False) -> Iterator[str]:
     there = {path.name for path in (ledger / PROGRAMS_FOLDER).iterdir()} if (ledger / PROGRAMS_FOLDER).is_dir() else set()
     for path, entry in entries.items():
         yield from (f"{path}: ours: no {one} in {ledger / PROGRAMS_FOLDER}; add it" for one in entry.ours if one not in there)
-        yield from (f"{path}: records: no {one}; correct it" for one in entry.records if not (ledger.parent / one).is_dir())
+        yield from (f"{path}: records: no {one}; correct it" for one in entry.records if not (ledger / one).is_dir())
         if online:
             yield from (f"{path}: {problem}" for problem in _list_lost_sources(entry))
     used = {one for entry in entries.values() for one in entry.ours}
@@ -42,9 +42,9 @@ def _list_lost_sources(entry: LedgerEntry) -> Iterator[str]:
                 yield f"{address}: the server answered {response.status_code} ({response.reason}); find where the source is now"
     except requests.RequestException:
         yield f"{address}: not reachable; try again, or find where the source is now"
-    if entry.published:
+    for part in entry.published:
         with tempfile.TemporaryDirectory() as folder:
             try:
-                fetch_published(entry.published, Path(folder))
+                fetch_published(part, Path(folder))
             except DataError as error:
                 yield str(error)

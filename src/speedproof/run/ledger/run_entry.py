@@ -38,16 +38,16 @@ def lay_out_programs(name: str, entry: LedgerEntry, ledger: Path, out: Path, sou
 
     Raises :class:`SpeedproofError` if one is missing, or is another than was published.
     """
-    if source is not None and entry.published is None:
+    if source is not None and not entry.published:
         raise ConfigError(f"--source: {name} runs programs of ours only; leave it out")
     place = out / _LAID_OUT / name
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    if entry.published:
-        origin = take_published(entry.published, source) if source else fetch_published(entry.published, out / _FETCHED)
-        for path in entry.published.files:
-            (place / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(origin / path, place / path)
+    for part in entry.published:
+        origin = take_published(part, source / (part.folder or "")) if source else fetch_published(part, out / _FETCHED)
+        for laid_out, path in part.laid_out.items():
+            (place / laid_out).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(origin / path, place / laid_out)
     for path in entry.ours:
         shutil.copyfile(ledger / PROGRAMS_FOLDER / path, place / path)
     return place
