@@ -240,6 +240,46 @@ def test_two_commits_of_a_program_lie_in_folders_of_their_own(ledger, tmp_path):
         load_entry(tmp_path / "ledger/mine.yaml")
 
 
+CLAIMS = """
+sources:
+  page: {title: A page, url: https://example.org/page, hardware: one Example 7, gpu: Example, epochs: 3, profiled: false}
+claims:
+  - {id: ratio, text: An epoch, source: page, place: table 1, unit: ×, stated: {comparator: more than, value: "2"},
+     quantity: {metric: train_epoch_s, reference: slow, candidate: fast}}
+"""
+
+
+def test_a_workload_states_a_number_and_measures_it(ledger, tmp_path):
+    (tmp_path / "workloads/mine").mkdir(parents=True)
+    (tmp_path / "workloads/mine/claims.yaml").write_text(CLAIMS)
+    measured_by = {
+        "project": "Example",
+        "claims": "../workloads/mine/claims.yaml",
+        "claim": "ratio",
+        "command": "snakemake -c 8",
+    }
+    entry = {"title": "An epoch", "workload": measured_by, "needs": {"minutes": 1}, "records": []}
+    path = tmp_path / "ledger/epoch.yaml"
+    path.write_text(json.dumps(entry))
+    read = load_entry(path)
+    assert (read.documented, read.source.machine, read.program) == ("more than 2×", "one Example 7", "workflow")
+    result = call("run", "epoch", "--quiet")
+    assert status_of(result) == 3
+    assert "epoch: a workload measures it: run `snakemake -c 8`, and read results/report.html" in str(result.exception)
+    path.write_text(json.dumps(entry | {"workload": measured_by | {"claim": "other"}}))
+    with pytest.raises(ConfigError, match=r"workload\.claim: \.\./workloads/mine/claims\.yaml states no speedup `other`"):
+        load_entry(path)
+
+
+def test_a_record_judges_the_claim_of_a_workload_or_is_refused():
+    ledger = ROOT / "ledger"
+    entry = load_entry(ledger / "monai_mixed_precision.yaml")
+    (kept,) = find_outcomes("monai_mixed_precision", entry, ledger, None)
+    assert (kept.verdict, f"{kept.ratio:.3f}", kept.pairs) == ("not reproduced here", "0.867", 4)
+    with pytest.raises(RecordError, match="does not judge amp_epoch_ratio; name another record"):
+        judge_entry(entry, ROOT / "records/2026-11-24-h200-pathology")
+
+
 def test_a_source_for_programs_of_ours_is_refused(ledger, tmp_path):
     entry = load_entry(tmp_path / "ledger/mine.yaml")
     with pytest.raises(ConfigError, match=r"--source: mine runs programs of ours only; leave it out"):
@@ -281,6 +321,18 @@ def test_a_source_that_is_gone_is_found_when_asked(ledger, publisher, tmp_path):
     ]
 
 
+def test_a_page_may_show_some_entries_alone(ledger, tmp_path):
+    entry = load_entry(tmp_path / "ledger/mine.yaml")
+    page = tmp_path / "README.md"
+    page.write_text(f"{BEGIN_TABLE.removesuffix(' -->')}\nmine\n-->\n{END_TABLE}\n")
+    text = compose_ledger_page(page, tmp_path / "ledger", {"mine": (entry, []), "yours": (entry, [])})
+    assert "(ledger/mine.yaml)" in text and "yours" not in text and "numbers of" not in text
+    page.write_text(text)
+    assert compose_ledger_page(page, tmp_path / "ledger", {"mine": (entry, [])}) == text
+    with pytest.raises(ConfigError, match=r"README\.md: no entry mine in .*ledger; correct the line"):
+        compose_ledger_page(page, tmp_path / "ledger", {"yours": (entry, [])})
+
+
 def test_the_page_has_a_row_for_each_outcome(ledger, tmp_path):
     entry = load_entry(tmp_path / "ledger/mine.yaml")
     page = tmp_path / "docs/ledger.md"
@@ -298,6 +350,7 @@ def test_the_page_has_a_row_for_each_outcome(ledger, tmp_path):
     )
     assert "(../ledger/yours.yaml) | [Example](https://example.org/page) | ours |" in text
     assert "about 2.0×, Example 7 | – | – | not measured | – |\n" in text
+    assert "\n2 numbers of 1 project, 0 of them on a GPU. The newest outcomes: 1 reproduced, 1 not measured.\n" in text
     page.write_text("# Ledger\n")
     with pytest.raises(ConfigError, match=r"ledger\.md: needs a line"):
         compose_ledger_page(page, tmp_path / "ledger", {})

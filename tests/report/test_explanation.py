@@ -2,7 +2,7 @@
 
 import pytest
 
-from speedproof.report.accounts import explain, split_difference
+from speedproof.report.accounts import Account, explain, split_difference
 from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.results.summary import Epoch
 from speedproof.results.trace_results import Difference, Term
@@ -57,6 +57,25 @@ def test_what_is_no_epoch_is_not_called_one():
     assert said.startswith("An iteration of the trace takes 2.00 s in Slow and 1.00 s in Quick: 1.00 s less.")
     assert explain(*split_difference(found, "Slow", "Quick")).replace("\N{NO-BREAK SPACE}", " ") == (
         "1.00 s less per iteration under the profiler; it saves 1.00 s of idle GPU (waiting for data)."
+    )
+
+
+def test_a_small_second_reason_is_left_out_and_a_large_opposite_one_is_said():
+    def explain_changes(**seconds):
+        changed = {("gpu", f"kernels: {name}"): change for name, change in seconds.items()}
+        slow, fast = ({key: base + change * share for key, change in changed.items()} for base, share in ((2.0, 0), (2.0, 1)))
+        said = explain(Account("Slow", "iteration", slow), Account("Quick", "iteration", fast))
+        return said.replace("\N{NO-BREAK SPACE}", " ")
+
+    # 0.97 s less in all: softmax is all of it; copies, 3 %, are not worth a word; attention takes 0.4 s more.
+    assert explain_changes(softmax=-1.34, copies=-0.03, attention=0.4) == (
+        "0.970 s less per iteration under the profiler; it saves 1.34 s of softmax kernels, but adds 0.400 s of attention kernels."
+    )
+    assert explain_changes(softmax=-1.0, attention=0.2) == (
+        "0.800 s less per iteration under the profiler; it saves 1.00 s of softmax kernels, but adds 0.200 s of attention kernels."
+    )
+    assert explain_changes(softmax=1.0, attention=-0.1) == (
+        "0.900 s more per iteration under the profiler; it adds 1.00 s of softmax kernels."
     )
 
 

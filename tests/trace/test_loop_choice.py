@@ -40,6 +40,18 @@ def test_one_kernel_launched_again_and_again_is_a_loop(tmp_path):
     assert summary.warnings[0].endswith("and the last of them, whose end no launch shows")
 
 
+def test_one_kernel_that_a_host_launches_in_bursts_is_a_loop_of_the_gpus_times(tmp_path):
+    # Ten launches of 5 us each every 2 ms, while the GPU runs kernels of 199 us one after the other, 1 us apart.
+    trace = TraceBuilder()
+    for number in range(200):
+        at = number // 10 * 2000 + number % 10 * 5
+        trace.call("cudaLaunchKernel", at, at + 4, number)
+        trace.kernel(100 + 200 * number, 299 + 200 * number, number, name="gemm")
+    summary = analyze_trace(trace.write(tmp_path))
+    assert (summary.found.by, summary.found.unit, len(summary.epochs)) == ("repetition", "iteration", 199)
+    assert mean_of(summary) == pytest.approx(200)
+
+
 def test_a_kernel_beside_others_or_now_and_then_is_no_loop(tmp_path):
     trace = TraceBuilder()
     for number, at in enumerate(np.cumsum([1, 300, 2, 900, 5, 40, 1, 2000, 8, 70, 3, 500] * 2) * 10):

@@ -21,6 +21,9 @@ _STEPS = 7  # of a waterfall
 _SHORTEST = 0.15  # percent: a thinner piece is invisible
 _UNLIKE = 8.0  # if one variant's epoch is this many times another's, each bar has its own scale
 _NOTHING_S = 0.5e-9  # below the clock's resolution
+_LEAST_TOLD = 0.05  # of a difference: a smaller reason beside the first one is not worth a word
+_MUCH_AGAINST = 0.25  # of a difference: what goes against it has to be said
+_KERNELS = "kernels: "  # before the group of kernels that lie in no phase
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ def read_accounts(evidence: Evidence) -> dict[str, Account]:
     reference, (run, _) = next(iter(traces.items()))
     differences = {b: difference for (a, b), difference in evidence.differences.items() if a == reference}
     if not differences:
-        return {name: build_account(run.title, summary) for name, (run, summary) in traces.items()}
+        built = {name: build_account(run.title, summary) for name, (run, summary) in traces.items()}
+        return built if len({account.unit for account in built.values()}) == 1 else {}
     accounts = {reference: split_difference(next(iter(differences.values())), run.title, "")[0]}
     for name, difference in differences.items():
         accounts[name] = split_difference(difference, "", traces[name][0].title)[1]
@@ -137,11 +141,17 @@ def draw_waterfall(slow: Account, fast: Account) -> Bars:
 
 
 def explain(slow: Account, fast: Account) -> str:
-    """Return the one or two largest reasons for a difference in a sentence."""
+    """Return the one or two largest reasons for a difference in a sentence, and what goes against it, if that is much."""
     total_s = fast.total_s - slow.total_s
     changes = {term: fast.terms.get(term, 0.0) - slow.terms.get(term, 0.0) for term in _all_terms([slow, fast])}
     helping = sorted((one for one in changes.items() if one[1] * total_s > 0), key=lambda one: -abs(one[1]))
-    reasons = " and ".join(f"{format_value(abs(seconds), 's')} of {_say_change(term)}" for term, seconds in helping[:2])
+    told = [one for one in helping[:2] if one is helping[0] or abs(one[1]) >= _LEAST_TOLD * abs(total_s)]
+    reasons = " and ".join(f"{format_value(abs(seconds), 's')} of {_say_change(term)}" for term, seconds in told)
+    against = min(changes.items(), key=lambda one: one[1] * total_s, default=(RESIDUAL, 0.0))
+    if reasons and against[1] * total_s < 0 and abs(against[1]) >= _MUCH_AGAINST * abs(total_s):
+        reasons += (
+            f", but {'adds' if total_s < 0 else 'saves'} {format_value(abs(against[1]), 's')} of {_say_change(against[0])}"
+        )
     word = "less" if total_s < 0 else "more"
     verb = "saves" if total_s < 0 else "adds"
     why = f"; it {verb} {reasons}" if reasons else ""
@@ -151,6 +161,8 @@ def explain(slow: Account, fast: Account) -> str:
 def _say_change(term: TermKey) -> str:
     """Return what changes as part of a sentence, which a comma would break."""
     kind, name = term
+    if kind == "gpu" and name.startswith(_KERNELS):
+        return f"{name.removeprefix(_KERNELS)} kernels"
     return f"idle GPU ({name})" if kind == "idle" else _name_change(term)
 
 

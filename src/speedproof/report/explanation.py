@@ -13,6 +13,7 @@ _PROSE = Prose("explanation.md.j2")
 # Causes and phases are named until they make up this share of what there is to explain, but never more than this many.
 _ENOUGH = 0.9
 _MOST = 4
+_NO_TIME_S = 0.5e-9  # below the clock's resolution
 
 
 def describe_gpu_use(title: str, summary: Summary) -> str:
@@ -25,6 +26,7 @@ def describe_gpu_use(title: str, summary: Summary) -> str:
         sentences.append(_PROSE["waits"](unit, causes))
     if summary.kernels:
         groups = _sum_by_name((kernel.group, kernel.seconds_per_epoch) for kernel in summary.kernels)
+        groups = {name: seconds for name, seconds in groups.items() if seconds > _NO_TIME_S} or groups
         top = max(summary.kernels, key=lambda kernel: kernel.seconds_per_epoch)
         sentences.append(_PROSE["kernels"](unit, sorted(groups.items(), key=lambda group: -group[1])[:2], top))
     return " ".join(sentences)

@@ -19,7 +19,7 @@ from speedproof.report.ratio_phrases import (
 from speedproof.report.scope import describe_attempt, warn_of_machines
 from speedproof.results.comparison import Comparison
 from speedproof.results.comparison_rows import MACHINE_KINDS, ClaimResult
-from speedproof.stats.finding import RatioFinding
+from speedproof.stats.finding import RatioFinding, State
 from speedproof.stats.main_ratios import Answer
 from speedproof.stats.metrics import METRICS
 from speedproof.util.numbers import format_digit, format_ratio
@@ -183,10 +183,15 @@ def _explain(main: RatioFinding, evidence: Evidence) -> Words:
         return ["Unknown: the traces hold neither ranges nor GPU work."]
     if not traces:
         return [f"Unknown: no run was profiled{' (--profiled 1)' if evidence.proof else ''}."]
+    if main.state is State.EQUIVALENT:
+        return ["Nothing to explain: the variants take the same time within the margin."]
     fast, slow = (one.name for one in main.faster_first)
     if main.kind == "ratio" and fast in accounts and slow in accounts:
-        return [VariantName(accounts[fast].title), " takes ", explain(accounts[slow], accounts[fast])]
-    named, more = ([slow, fast], " The other variant has no trace here.") if main.kind == "ratio" else ([main.subject.name], "")
+        turned = main.is_shown and accounts[fast].total_s > accounts[slow].total_s
+        doubt = ["The profiler turns the order round, so the traces do not explain the ratio: "] if turned else []
+        return [*doubt, VariantName(accounts[fast].title), " takes ", explain(accounts[slow], accounts[fast])]
+    lone = " The two traces cannot be compared." if {fast, slow} <= set(traces) else " The other variant has no trace here."
+    named, more = ([slow, fast], lone) if main.kind == "ratio" else ([main.subject.name], "")
     for name in (*named, *traces):
         if name in traces and traces[name][1].has_gpu:
             run, summary = traces[name]

@@ -8,7 +8,7 @@ import pandas as pd
 from speedproof.results.summary import Found
 from speedproof.trace.events import Trace, bounds_of
 from speedproof.trace.intervals import Intervals, outermost
-from speedproof.trace.repetition import are_alike, find_repetition, find_single_kernel
+from speedproof.trace.repetition import Repetition, are_alike, find_repetition, find_single_kernel
 from speedproof.util.numbers import format_value
 
 REPETITION = "kernels that repeat"
@@ -47,13 +47,18 @@ def find_kernel_loop(trace: Trace, process: int, main_thread: int) -> UnmarkedLo
     launch = kernels["launch"].to_numpy()
     # The kernels of a graph share one launch, which says nothing of their order: then the GPU's own times do.
     launched = bool(len(launch)) and bool((launch >= 0).all()) and len(np.unique(launch)) == len(launch)
-    moment = trace.api["start_ns"].to_numpy()[launch] if launched else kernels["start_ns"].to_numpy()
+    start, codes = kernels["start_ns"].to_numpy(), kernels["name"].array.codes.astype(np.int64)
+    moment = trace.api["start_ns"].to_numpy()[launch] if launched else start
     order = np.argsort(moment, kind="stable")
-    kernel, moment = kernels["name"].array.codes[order].astype(np.int64), moment[order]
-    length = (kernels["end_ns"] - kernels["start_ns"]).to_numpy()[order]
-    repetition = find_repetition(kernel, moment) or find_single_kernel(kernel, moment)
+    repetition = find_repetition(codes[order], moment[order])
+    if repetition is None:
+        repetition = find_single_kernel(codes[order], moment[order])
+        by_start = np.argsort(start, kind="stable")
+        if launched and _is_of_bursts(repetition, run := find_single_kernel(codes[by_start], start[by_start])):
+            repetition, order, launched = run, by_start, False
     if repetition is None:
         return None
+    kernel, length = codes[order], (kernels["end_ns"].to_numpy() - start)[order]
     near, far = leave_far(repetition.pieces)
     thread = launching_thread(trace.api.iloc[launch], main_thread) if launched else main_thread
     found = Found(
@@ -67,6 +72,13 @@ def find_kernel_loop(trace: Trace, process: int, main_thread: int) -> UnmarkedLo
         return UnmarkedLoop(Intervals(near.start[:0], near.end[:0]), thread, found, notes=[note])
     of_what = f"the same {repetition.launches} kernels {_LAYERS}" if repetition.launches > 1 else "one kernel"
     return UnmarkedLoop(near, thread, found, not launched, LoopPattern(of_what, repetition.last >= 0))
+
+
+def _is_of_bursts(launches: Repetition | None, runs: Repetition | None) -> bool:
+    """Return whether a host that runs ahead launches a loop of one kernel in bursts, which show no iterations."""
+    if launches is None or runs is None:
+        return runs is not None
+    return float(np.median(runs.pieces.length)) > _LONGER * float(np.median(launches.pieces.length))
 
 
 def find_sibling_loop(ranges: pd.DataFrame, main_thread: int) -> UnmarkedLoop | None:

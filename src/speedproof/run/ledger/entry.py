@@ -11,7 +11,7 @@ from speedproof.config.base import Model, Number
 from speedproof.config.load import validate
 from speedproof.results.published import Published
 from speedproof.run.proof.request import ProofRequest, check_request
-from speedproof.stats.claims_file import Date
+from speedproof.stats.claims_file import Date, Speedup, load_claims
 from speedproof.stats.stated_number import StatedNumber, Tolerance, describe_stated, list_bounds_of
 from speedproof.util.errors import ConfigError
 from speedproof.util.numbers import Unit
@@ -116,6 +116,27 @@ class Needs(Model):
         return self
 
 
+class WorkloadClaim(Model):
+    """A number that a workload's claims state, and that its workflow measures."""
+
+    project: EntryText
+    claims: str = Field(pattern=r"^\.\./workloads/\w+/claims\.yaml$", description="Its path in the ledger's folder")
+    claim: str = Field(description="The number's id there")
+    command: EntryText = Field(description="What measures it, in a checkout")
+
+
+Records = list[Annotated[str, Field(pattern=r"^(\.\./)?records/[\w.-]+$")]]
+
+
+class WorkloadEntry(Model):
+    """An entry that a workload measures: what its claims say of the number is not repeated."""
+
+    title: EntryText
+    workload: WorkloadClaim
+    needs: Needs
+    records: Records
+
+
 class LedgerEntry(Model):
     """A documented speedup: `ledger/<id>.yaml`."""
 
@@ -128,13 +149,12 @@ class LedgerEntry(Model):
         [], description="Minimal programs of ours in ledger/programs, if the source has none that runs by itself"
     )
     proof: dict[str, Any] = Field(
-        description="The reference's command, the candidate's, and how they are read: keys of `speedproof init`"
+        {}, description="The reference's command, the candidate's, and how they are read: keys of `speedproof init`"
     )
+    workload: WorkloadClaim | None = Field(None, description="What states and measures it instead of `proof`")
     conditions: list[EntryText] = Field(description="What differs from the source in every run of this entry")
     needs: Needs
-    records: list[Annotated[str, Field(pattern=r"^(\.\./)?records/[\w.-]+$")]] = Field(
-        [], description="Kept records, the newest last; their paths in the ledger's folder"
-    )
+    records: Records = Field([], description="Kept records, the newest last; their paths in the ledger's folder")
 
     @model_validator(mode="after")
     def _can_be_run_and_judged(self) -> "LedgerEntry":
@@ -145,6 +165,8 @@ class LedgerEntry(Model):
             raise ValueError(f"number.stated: unknown tolerance `{stated.tolerance}`; add it to `tolerances`")
         if stated.printed_in is not None:
             raise ValueError("number.stated: `printed_in` is the unit of a time, and a speedup has none")
+        if self.workload:
+            return self
         if not self.published and not self.ours:
             raise ValueError("no program; give `published`, or `ours`")
         try:
@@ -171,6 +193,8 @@ class LedgerEntry(Model):
     @property
     def program(self) -> str:
         """Return whose programs run."""
+        if self.workload:
+            return "workflow"
         return "published" if self.published and not self.ours else "published and ours" if self.published else "ours"
 
     @property
@@ -201,7 +225,37 @@ def load_entry(path: Path) -> LedgerEntry:
     values = read_yaml(path)
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: must be a mapping of keys; copy another entry")
+    if "workload" in values:
+        return _read_claim(validate(WorkloadEntry, values, str(path)), path)
     return validate(LedgerEntry, values, str(path))
+
+
+def _read_claim(entry: WorkloadEntry, path: Path) -> LedgerEntry:
+    """Return an entry with what the workload's claims say of its number."""
+    stated, name = load_claims(path.parent / entry.workload.claims), entry.workload.claim
+    claim = next((one for one in stated.claims if one.id == name and isinstance(one.quantity, Speedup)), None)
+    if claim is None:
+        raise ConfigError(f"{path}: workload.claim: {entry.workload.claims} states no speedup `{name}`; correct it")
+    source = stated.sources[claim.source]
+    return LedgerEntry(
+        title=entry.title,
+        source=DocumentedSource(
+            project=entry.workload.project,
+            address=source.url,
+            place=claim.place,
+            date=claim.date,
+            hardware=source.hardware,
+            device=source.gpu,
+            software=source.software,
+            data=stated.dataset,
+        ),
+        number=DocumentedNumber(text=claim.text, stated=claim.stated),
+        tolerances=stated.tolerances,
+        workload=entry.workload,
+        conditions=[],  # its records list them
+        needs=entry.needs,
+        records=entry.records,
+    )
 
 
 def list_entry_files(ledger: Path) -> dict[str, Path]:

@@ -1,5 +1,6 @@
 """The outcome of an entry: its number judged by the interval of a proof, with the machine, the versions and what differs."""
 
+import os
 import shlex
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from speedproof.report.objection_phrases import describe_objection
 from speedproof.results.comparison import Ratio
 from speedproof.results.comparison_rows import ClaimVerdict
 from speedproof.results.run_record import Conditions
-from speedproof.run.ledger.entry import LedgerEntry, normalize_package
+from speedproof.run.archive.rebuild import MARKDOWN_FILE
+from speedproof.run.ledger.entry import LedgerEntry, WorkloadClaim, normalize_package
 from speedproof.run.proof.find import VERDICT_FILE, check_finished, take_results
 from speedproof.run.proof.variant_labels import name_variants
 from speedproof.stats.claims import judge_sample
@@ -56,7 +58,10 @@ class EntryOutcome(BaseModel):
 def find_outcomes(name: str, entry: LedgerEntry, ledger: Path, own: Path | None) -> list[EntryOutcome]:
     """Return what was found in a folder of the user's own results, if there is one, then in kept records, the newest first."""
     places = [own / name] if own and (own / name / VERDICT_FILE).is_file() else []
-    return [judge_entry(entry, place) for place in (*places, *(ledger / record for record in reversed(entry.records)))]
+    return [
+        judge_entry(entry, place)
+        for place in (*places, *(Path(os.path.normpath(ledger / record)) for record in reversed(entry.records)))
+    ]
 
 
 def judge_entry(entry: LedgerEntry, folder: Path) -> EntryOutcome:
@@ -66,6 +71,8 @@ def judge_entry(entry: LedgerEntry, folder: Path) -> EntryOutcome:
     """
     check_finished(folder)
     evidence = read_evidence(take_results(folder))
+    if entry.workload:
+        return _take_claim(entry.workload, evidence, folder)
     asked, comparison = evidence.asked, evidence.comparison
     commands = [scrub_command(command) for command in entry.request.commands]
     if asked is None or shlex.split(asked.command)[2:4] != commands:
@@ -75,7 +82,7 @@ def judge_entry(entry: LedgerEntry, folder: Path) -> EntryOutcome:
         "machine": comparison.conditions.device_name(),
         "date": evidence.results.days,
         "versions": versions,
-        "why": join_words(compose_first_screen(evidence).why),
+        "why": _explain(evidence, folder),
         "differences": _list_differences(entry, comparison.conditions, versions),
         "results": folder,
     }
@@ -97,6 +104,26 @@ def judge_entry(entry: LedgerEntry, folder: Path) -> EntryOutcome:
     )
 
 
+def _take_claim(workload: WorkloadClaim, evidence: Evidence, folder: Path) -> EntryOutcome:
+    """Return what a workload's results say of one of its claims. Raises :class:`RecordError` if they do not judge it."""
+    result = next((one for one in evidence.comparison.claims if one.id == workload.claim), None)
+    if result is None:
+        raise RecordError(f"{folder}: does not judge {workload.claim}; name another record")
+    return EntryOutcome(
+        verdict=result.verdict,
+        ratio=result.measured,
+        low=result.low,
+        high=result.high,
+        pairs=result.counted or 0,
+        machine=evidence.comparison.conditions.device_name(),
+        date=evidence.results.days,
+        why=_explain(evidence, folder),
+        differences=result.conditions,
+        reason=result.reason,
+        results=folder,
+    )
+
+
 def _judge(entry: LedgerEntry, ratio: Ratio) -> tuple[ClaimVerdict, list[str]]:
     """Return the outcome of a ratio by the rules of documented numbers; a contested one is inconclusive."""
     claim = DocumentedClaim(
@@ -110,6 +137,13 @@ def _judge(entry: LedgerEntry, ratio: Ratio) -> tuple[ClaimVerdict, list[str]]:
     )
     judged = judge_sample(claim, ratio, entry.list_ratio_bounds())
     return ("inconclusive" if ratio.contested else judged.verdict), list(judged.reasons)
+
+
+def _explain(evidence: Evidence, folder: Path) -> str:
+    """Return what the traces say; a record keeps no analysis of them, but its report says it."""
+    if not evidence.traces and any(run.run.mode == "profiled" for run in evidence.results.runs):
+        return f"see {folder / MARKDOWN_FILE}"
+    return join_words(compose_first_screen(evidence).why)
 
 
 def _read_versions(entry: LedgerEntry, evidence: Evidence) -> dict[str, str]:

@@ -2,19 +2,24 @@
 
 import json
 import os
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 from speedproof.report.document import Link, Row, Words
 from speedproof.report.records_overview import tabulate_words
 from speedproof.report.trace_listings import Listing
+from speedproof.results.comparison_rows import ClaimVerdict
 from speedproof.results.files import read_text
 from speedproof.run.ledger.entry import LedgerEntry
 from speedproof.run.ledger.entry_outcome import EntryOutcome, describe_entry_outcome, describe_measured, describe_versions
 from speedproof.util.errors import ConfigError
-from speedproof.util.numbers import NO_NUMBER
+from speedproof.util.numbers import NO_NUMBER, format_count
 
 JudgedEntries = Mapping[str, tuple[LedgerEntry, list[EntryOutcome]]]
+_BEGIN = re.compile(r"<!-- ledger: written by `speedproof ledger list`(?:\n(?P<ids>[\w\s]*))?\s*-->")
 BEGIN_TABLE, END_TABLE = "<!-- ledger: written by `speedproof ledger list` -->", "<!-- end of ledger -->"
 _NOT_MEASURED = EntryOutcome()
 
@@ -42,7 +47,8 @@ def describe_entry(entry: LedgerEntry, outcomes: Sequence[EntryOutcome]) -> Iter
         yield describe_entry_outcome(entry, outcome)
         if outcome.results is None:
             continue
-        yield f"Versions: {describe_versions(outcome.versions) or 'not recorded'}"
+        if not entry.workload:  # whose conditions name them
+            yield f"Versions: {describe_versions(outcome.versions) or 'not recorded'}"
         if outcome.quality not in ("", "not judged"):
             yield f"Quality: {outcome.quality}"
         yield f"Why: {outcome.why}"
@@ -56,12 +62,34 @@ def write_outcomes_json(outcomes: Sequence[EntryOutcome]) -> str:
 
 
 def compose_ledger_page(page: Path, ledger: Path, judged: JudgedEntries) -> str:
-    """Return a page's text with the table of all entries and their outcomes between its marks."""
+    """Return a page's text with the tables of entries and their outcomes between its marks.
+
+    A mark that names ids shows the newest outcome of these alone, and nothing else.
+    """
     text = read_text(page)
-    if not (text.count(BEGIN_TABLE) == text.count(END_TABLE) == 1 and text.index(BEGIN_TABLE) < text.index(END_TABLE)):
+    begin = _BEGIN.search(text)
+    if not begin or text.count(END_TABLE) != 1 or text.index(END_TABLE) < begin.end() or _BEGIN.search(text, begin.end()):
         raise ConfigError(f"{page}: needs a line `{BEGIN_TABLE}` and after it `{END_TABLE}`, each once; add them")
-    before, after = text[: text.index(BEGIN_TABLE)], text[text.index(END_TABLE) :]
-    return f"{before}{BEGIN_TABLE}\n\n{_tabulate_page(page, ledger, judged)}\n{after}"
+    named = (begin["ids"] or "").split()
+    if unknown := [name for name in named if name not in judged]:
+        raise ConfigError(f"{page}: no entry {unknown[0]} in {ledger}; correct the line `{begin[0].splitlines()[0]}`")
+    shown = {name: (judged[name][0], judged[name][1][:1]) for name in named} if named else judged
+    counted = "" if named else f"{_count_outcomes(judged)}\n\n"
+    return f"{text[: begin.end()]}\n\n{counted}{_tabulate_page(page, ledger, shown)}\n{text[text.index(END_TABLE) :]}"
+
+
+def _count_outcomes(judged: JudgedEntries) -> str:
+    """Return how many entries there are, of how many projects, and how many have each outcome."""
+    entries = [entry for entry, _ in judged.values()]
+    counts = Counter((outcomes or [_NOT_MEASURED])[0].verdict for _, outcomes in judged.values())
+    projects = format_count(len({entry.source.project for entry in entries}), "project")
+    found = ", ".join(f"{counts[verdict]} {verdict}" for verdict in get_args(ClaimVerdict) if counts[verdict])
+    on_gpu = sum(entry.needs.gpu for entry in entries)
+    return f"{len(entries)} numbers of {projects}, {on_gpu} of them on a GPU. The newest outcomes: {found}."
+
+
+def _link_entry(name: str, entry: LedgerEntry, ledger: Path, page: Path) -> Link:
+    return Link(entry.title, os.path.relpath((ledger / f"{name}.yaml").absolute(), page.absolute().parent))
 
 
 def _tabulate_page(page: Path, ledger: Path, judged: JudgedEntries) -> str:
@@ -76,18 +104,16 @@ def _tabulate_page(page: Path, ledger: Path, judged: JudgedEntries) -> str:
         "Date",
     ]
     rows = [
-        _describe_page_row(ledger / f"{name}.yaml", entry, outcome, page)
+        [_link_entry(name, entry, ledger, page), *_describe_page_row(entry, outcome, page)]
         for name, (entry, outcomes) in judged.items()
         for outcome in outcomes or [_NOT_MEASURED]
     ]
     return tabulate_words(header, rows)
 
 
-def _describe_page_row(path: Path, entry: LedgerEntry, outcome: EntryOutcome, page: Path) -> list[Words]:
-    here = page.absolute().parent
-    report = os.path.relpath((outcome.results / "report.md").absolute(), here) if outcome.results else ""
+def _describe_page_row(entry: LedgerEntry, outcome: EntryOutcome, page: Path) -> list[Words]:
+    report = os.path.relpath((outcome.results / "report.md").absolute(), page.absolute().parent) if outcome.results else ""
     return [
-        Link(entry.title, os.path.relpath(path.absolute(), here)),
         Link(entry.source.project, entry.source.url),
         entry.program,
         f"{entry.documented}, {entry.source.machine}",

@@ -27,6 +27,8 @@ def run_entry(name: str, entry: LedgerEntry, place: Path, out: Path, changes: Ma
     Raises:
         SpeedproofError: a GPU or a package is missing, or the proof failed
     """
+    if entry.workload:
+        raise ConfigError(f"{name}: a workload measures it: run `{entry.workload.command}`, and read results/report.html")
     if entry.needs.gpu and describe_gpu() is None:
         raise ConfigError(f"{name}: needs a GPU, and `nvidia-smi` lists none here; run it on a machine that has one")
     check_packages(name, entry, place)
