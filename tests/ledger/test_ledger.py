@@ -44,11 +44,12 @@ def test_the_schema_is_that_of_the_model():
     assert text == CliRunner().invoke(app, ["schema", "--ledger"]).output
 
 
-def test_the_page_shows_the_shipped_entries_and_their_kept_outcomes():
-    page, ledger = ROOT / "docs/ledger.md", ROOT / "ledger"
+def test_the_pages_show_the_shipped_entries_and_their_kept_outcomes():
+    ledger = ROOT / "ledger"
     judged = {name: (entry, find_outcomes(name, entry, ledger, None)) for name, entry in load_ledger(ledger).items()}
-    text = page.read_text(encoding="utf-8")
-    assert compose_ledger_page(page, ledger, judged) == text, "run `speedproof ledger list --page docs/ledger.md`"
+    for page in (ROOT / "docs/ledger.md", ROOT / "README.md"):
+        text = page.read_text(encoding="utf-8")
+        assert compose_ledger_page(page, ledger, judged) == text, f"run `speedproof ledger list --page {page.name}`"
 
 
 @pytest.mark.parametrize(

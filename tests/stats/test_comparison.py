@@ -217,6 +217,14 @@ def test_an_overhead_is_that_of_runs_of_an_experiment_which_differ_in_the_profil
     assert compare_experiments(vouch_again(tmp_path), CLAIMS).overheads == []
 
 
+def test_what_kineto_costs_a_command_is_not_stated_since_it_records_a_part_of_it(tmp_path):
+    write_example(tmp_path, Example(experiments=1, rounds=3, profiler="kineto"))
+    assert len(compare_experiments(tmp_path, CLAIMS).overheads) == 2
+    for path in tmp_path.glob("experiments/*/runs/*/run.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"case": "programs"}))
+    assert compare_experiments(vouch_again(tmp_path), CLAIMS).overheads == []
+
+
 def test_a_run_that_broke_off_counts_in_no_number_and_is_named(tmp_path):
     comparison = compare(tmp_path, Example(experiments=1, rounds=3, outcome="out_of_memory"))
     assert find_ratio(comparison, "training_epoch_s").pairs == 2

@@ -38,7 +38,7 @@ def list_all_entries(
     judged = {name: (entry, find_outcomes(name, entry, ledger, own)) for name, entry in load_ledger(ledger).items()}
     if page:
         write_text(page, compose_ledger_page(page, ledger, judged))
-        say(f"{page}: written, {format_count(len(judged), 'row')}")
+        say(f"{page}: written")
     else:
         print_listing(make_console(), list_ledger(judged))
 

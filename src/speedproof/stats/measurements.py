@@ -10,7 +10,7 @@ from speedproof.results.comparison import Incomparable, Measured, NoiseFloor, Ov
 from speedproof.results.comparison_rows import Needed, Objection, Origin, Outcome
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.quality import Better
-from speedproof.results.run_record import GPU_FILE, Mode
+from speedproof.results.run_record import GPU_FILE, PROGRAMS, Mode
 from speedproof.stats.clocks import observe_ratio
 from speedproof.stats.comparability import RunPair, find_incomparable, pair_runs
 from speedproof.stats.estimates import (
@@ -142,9 +142,13 @@ def list_incomparable(results: Results, reference: str, candidate: str, mode: Mo
 
 
 def measure_overhead(results: Results, variant: str, mode: Mode) -> list[Overhead]:
-    """Return how much longer a training epoch takes under a profiler; none where no experiment has comparable runs of both."""
+    """Return how much longer a training epoch takes under a profiler; none where no experiment has comparable runs of both.
+
+    Nor of a proof by kineto, which records no more of a command than an analysis needs: most of its epochs may be without it.
+    """
     timed = results.select(variant, "timed")
-    pairs = [(run, other) for run in results.select(variant, mode) for other in timed if run.experiment == other.experiment]
+    whole = [one for one in results.select(variant, mode) if (one.run.case, one.run.profiler) != (PROGRAMS, "kineto")]
+    pairs = [(run, other) for run in whole for other in timed if run.experiment == other.experiment]
     if find_incomparable(variant, variant, mode, pairs):
         return []
     rule = (
