@@ -246,7 +246,7 @@ sources:
   page: {title: A page, url: https://example.org/page, hardware: one Example 7, gpu: Example, epochs: 3, profiled: false}
 claims:
   - {id: ratio, text: An epoch, source: page, place: table 1, unit: ×, stated: {comparator: more than, value: "2"},
-     quantity: {metric: train_epoch_s, reference: slow, candidate: fast}}
+     quantity: {metric: training_epoch_s, reference: slow, candidate: fast}}
 """
 
 

@@ -22,7 +22,7 @@ _SHORTEST = 0.15  # percent: a thinner piece is invisible
 _UNLIKE = 8.0  # if one variant's epoch is this many times another's, each bar has its own scale
 _NOTHING_S = 0.5e-9  # below the clock's resolution
 _LEAST_TOLD = 0.05  # of a difference: a smaller reason beside the first one is not worth a word
-_MUCH_AGAINST = 0.25  # of a difference: what goes against it has to be said
+_MUCH_AGAINST = 0.15  # of a difference: what goes against it has to be said
 _KERNELS = "kernels: "  # before the group of kernels that lie in no phase
 
 

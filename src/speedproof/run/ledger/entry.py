@@ -247,7 +247,7 @@ def _read_claim(entry: WorkloadEntry, path: Path) -> LedgerEntry:
             hardware=source.hardware,
             device=source.gpu,
             software=source.software,
-            data=stated.dataset,
+            data=stated.dataset or "not stated",
         ),
         number=DocumentedNumber(text=claim.text, stated=claim.stated),
         tolerances=stated.tolerances,

@@ -29,6 +29,7 @@ from speedproof.run.proof.recognition import needs_recognizing
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.variant_labels import name_variants, title_variants
 from speedproof.run.source_texts import read_sources
+from speedproof.run.working_folder import program_environment
 from speedproof.util.errors import ConfigError, SpeedproofError
 from speedproof.util.image_file import identify_image
 
@@ -74,8 +75,11 @@ def list_named_folders(command: str) -> list[str]:
 @cache
 def _ask_interpreter(program: str) -> dict[str, Any]:
     try:
-        # From where nobody's modules lie: with -c Python looks for them in the working folder first.
-        done = subprocess.run([program, "-c", _ASK_PACKAGES], cwd="/", capture_output=True, text=True, timeout=60, check=True)
+        # From where nobody's modules lie: with -c Python looks for them in the working folder first. And with the path of a
+        # command, which does not find packages beside this one.
+        seen = program_environment(os.environ, [])
+        asking = [program, "-c", _ASK_PACKAGES]
+        done = subprocess.run(asking, cwd="/", env=seen, capture_output=True, text=True, timeout=60, check=True)
         version, packages, folders = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return {}
