@@ -89,7 +89,7 @@ class DocumentedNumber(Model):
 
 
 class PublishedPart(Published):
-    """Files of a public repository at one commit, and where they are laid out."""
+    """Files of a public repository at one commit, and the folder that they are laid out in."""
 
     folder: str | None = Field(
         None, pattern=r"^[\w-]+$", description="Folder for the files, where two commits run. Default: beside the others"

@@ -105,7 +105,7 @@ def _tabulate_page(page: Path, ledger: Path, judged: JudgedEntries) -> str:
     ]
     rows = [
         [_link_entry(name, entry, ledger, page), *_describe_page_row(entry, outcome, page)]
-        for name, (entry, outcomes) in judged.items()
+        for name, (entry, outcomes) in sorted(judged.items(), key=lambda one: not one[1][1])  # what was measured comes first
         for outcome in outcomes or [_NOT_MEASURED]
     ]
     return tabulate_words(header, rows)
