@@ -17,6 +17,7 @@ from speedproof.results.comparison_rows import ObjectionKind
 from speedproof.results.trace_results import LargestTerm
 from speedproof.run.proof.verdict import STATUS, Judged, JudgedObjection, MeasuredVariant, Verdict
 from speedproof.stats.metrics import METRICS
+from tests.chromium import Chromium, find_chromium
 from tests.workflow.checkout import ROOT
 
 
@@ -97,6 +98,24 @@ def test_a_link_to_a_report_becomes_one_to_its_page_with_the_size(tmp_path):
     size = f"{page.stat().st_size / 1e6:.1f} MB"
     assert document.read_text() == f"See [this](live/2026-11-24-cpu-polyp-tensorflow.html) ({size}), [that](../records.md).\n"
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_long_table_has_a_field_that_filters_its_rows(tmp_path):
+    rows = "".join(f"<tr><td>row {number}</td><td>{'GPU' if number % 2 else 'CPU'}</td></tr>" for number in range(20))
+    table = "<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody>{}</tbody></table>"
+    script = (ROOT / "docs/filter.js").read_text(encoding="utf-8")
+    page = tmp_path / "page.html"
+    tables = table.format(rows) + table.format("<tr><td>1</td></tr>")
+    page.write_text(f"<div class=md-typeset>{tables}</div><script>{script}</script>")
+    with Chromium(find_chromium(), tmp_path / "profile") as browser:
+        browser.open(page)
+        assert browser.evaluate("document.querySelectorAll('.rows-filter').length") == 1
+        browser.evaluate("document.querySelector('.rows-filter').focus()")
+        browser.type("gpu 1")
+        shown = "[...document.querySelectorAll('tbody tr:not([hidden])')].map((row) => row.cells[0].textContent).join()"
+        assert browser.evaluate(shown) == "row 1,row 11,row 13,row 15,row 17,row 19,1"
+        assert browser.evaluate("document.querySelector('[role=status]').textContent") == " 6 of 20 rows"
+        assert not browser.problems
 
 
 def test_every_workload_has_a_line_in_their_list():
