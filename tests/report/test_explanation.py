@@ -69,10 +69,12 @@ def test_a_small_second_reason_is_left_out_and_a_large_opposite_one_is_said():
 
     # 0.97 s less in all: softmax is all of it; copies, 3 %, are not worth a word; attention takes 0.4 s more.
     assert explain_changes(softmax=-1.34, copies=-0.03, attention=0.4) == (
-        "0.970 s less per iteration under the profiler; it saves 1.34 s of softmax kernels, but adds 0.400 s of attention kernels."
+        "0.970 s less per iteration under the profiler; it saves 1.34 s of softmax kernels, "
+        "but adds 0.400 s of attention kernels."
     )
     assert explain_changes(softmax=-1.0, attention=0.2) == (
-        "0.800 s less per iteration under the profiler; it saves 1.00 s of softmax kernels, but adds 0.200 s of attention kernels."
+        "0.800 s less per iteration under the profiler; it saves 1.00 s of softmax kernels, "
+        "but adds 0.200 s of attention kernels."
     )
     assert explain_changes(softmax=1.0, attention=-0.1) == (
         "0.900 s more per iteration under the profiler; it adds 1.00 s of softmax kernels."

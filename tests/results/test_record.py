@@ -176,7 +176,7 @@ def test_a_fresh_clone_shows_verdict_and_page_and_keeps_its_evidence(tmp_path, m
 
 
 def test_what_is_tracked_stays_small():
-    """Evidence and numbers of five workloads and of the ledger: no page, and no picture but the forest plot, in all at most 60 MiB."""
+    """Evidence and numbers of workloads and of the ledger: no page, no picture but the forest plot, in all at most 60 MiB."""
     if not (ROOT / ".git").exists():
         pytest.skip("no checkout")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout.decode().split("\0")
