@@ -1,0 +1,145 @@
+"""The trainer trains as nnU-Net's own does, on a CPU, with real CTs preprocessed by nnU-Net."""
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("nnunetv2", reason="nnU-Net is not installed: pip install 'speedproof-accelerate[nnunet]'")
+
+from batchgeneratorsv2.transforms.utils.compose import ComposeTransforms  # noqa: E402
+from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer  # noqa: E402
+from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name  # noqa: E402
+
+from speedproof_accelerate.nnunet.loading import AugmentedBatches, ResidentPatches  # noqa: E402
+from speedproof_accelerate.nnunet.short_epochs import SETTINGS, nnUNetTrainerShortEpochs  # noqa: E402
+from speedproof_accelerate.nnunet.trainer import nnUNetTrainerSpeedproof  # noqa: E402
+from speedproof_accelerate.nnunet.volumes import load_cases  # noqa: E402
+
+CONFIGURATIONS = ["3d_fullres", "2d"]
+pytestmark = pytest.mark.usefixtures("no_gpu")  # torch computes the network: interpreted kernels take a second per call
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Two epochs of three iterations."""
+    for variable, value in zip(SETTINGS, ("3", "2", "2"), strict=True):
+        monkeypatch.setenv(variable, value)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_it_trains_and_its_checkpoint_fits_the_published_trainer(make_trainer, configuration, capsys):
+    torch.manual_seed(0)
+    trainer = make_trainer(nnUNetTrainerSpeedproof, configuration)
+    trainer.run_training()
+    printed = capsys.readouterr().out
+    assert printed.count("Epoch time:") == 2
+    assert "Augmentation runs on cpu" in printed
+    losses = trainer.logger.get_value("train_losses", step=None)
+    assert len(losses) == 2
+    assert np.isfinite(losses).all()
+    published = make_trainer(nnUNetTrainer, configuration)
+    published.initialize()
+    published.load_checkpoint(f"{trainer.output_folder}/checkpoint_final.pth")
+    for ours, theirs in zip(trainer.network.parameters(), published.network.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.usefixtures("short")
+def test_the_published_trainer_has_the_same_lengths(make_trainer):
+    shorter = make_trainer(nnUNetTrainerShortEpochs)
+    assert (shorter.num_iterations_per_epoch, shorter.num_val_iterations_per_epoch, shorter.num_epochs) == (3, 2, 2)
+    assert type(shorter).train_step is nnUNetTrainer.train_step
+    assert type(shorter).get_dataloaders is nnUNetTrainer.get_dataloaders
+
+
+def test_a_length_that_is_no_number_is_refused(make_trainer, monkeypatch):
+    monkeypatch.setenv("SPEEDPROOF_NNUNET_ITERATIONS", "few")
+    with pytest.raises(ValueError, match="SPEEDPROOF_NNUNET_ITERATIONS is 'few'; set it to a positive integer"):
+        make_trainer(nnUNetTrainerShortEpochs)
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_a_step_is_that_of_the_published_trainer(make_trainer, configuration):
+    trainers = [make_trainer(kind, configuration) for kind in (nnUNetTrainerSpeedproof, nnUNetTrainer)]
+    for trainer in trainers:
+        torch.manual_seed(0)
+        trainer.initialize()
+    batch = next(trainers[0].get_dataloaders()[0])
+    losses = [[float(trainer.train_step(batch)["loss"]) for _ in range(4)] for trainer in trainers]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+    for ours, theirs in zip(*(trainer.network.parameters() for trainer in trainers), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_patches_are_those_of_the_published_loader(make_trainer, configuration):
+    trainer = make_trainer(nnUNetTrainerSpeedproof, configuration)
+    trainer.initialize()
+    dataset = trainer.get_tr_and_val_datasets()[0]
+    size = trainer.configure_rotation_dummyDA_mirroring_and_inital_patch_size()[2]
+    published = trainer._make_published_loader(dataset, size)
+    resident = ResidentPatches(published, load_cases(dataset, trainer.device))
+    for _ in range(5):
+        batches = []
+        for loader in (resident, published):
+            np.random.seed(4)  # noqa: NPY002  # nnU-Net draws from it
+            batches.append(next(loader))
+        assert list(batches[0]["keys"]) == list(batches[1]["keys"])
+        assert torch.equal(batches[0]["data"], batches[1]["data"])
+        assert torch.equal(batches[0]["target"], batches[1]["target"])
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_batches_of_streamed_cases_are_those_of_resident_ones(make_trainer, configuration):
+    trainer = make_trainer(nnUNetTrainerSpeedproof, configuration)
+    trainer.initialize()
+    batches = []
+    for share in (0.4, 0.0):
+        trainer.resident_share = share
+        loaders = trainer.get_dataloaders()
+        assert all(isinstance(one, AugmentedBatches) for one in loaders)
+        assert isinstance(loaders[0].source, ResidentPatches) == (share > 0)
+        torch.manual_seed(2)
+        np.random.seed(2)  # noqa: NPY002  # nnU-Net draws from it
+        batches.append([next(loader) for loader in loaders])
+    for ours, theirs in zip(*batches, strict=True):
+        assert torch.equal(ours["data"], theirs["data"])
+        assert all(torch.equal(one, other) for one, other in zip(ours["target"], theirs["target"], strict=True))
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_a_batch_has_the_published_form(make_trainer, configuration):
+    batches = []
+    for kind in (nnUNetTrainerSpeedproof, nnUNetTrainer):
+        trainer = make_trainer(kind, configuration)
+        trainer.initialize()
+        batches.append([next(loader) for loader in trainer.get_dataloaders()])
+    for ours, theirs in zip(*batches, strict=True):
+        assert ours["data"].shape == theirs["data"].shape
+        assert ours["data"].dtype == theirs["data"].dtype
+        assert [(one.shape, one.dtype) for one in ours["target"]] == [(one.shape, one.dtype) for one in theirs["target"]]
+
+
+def test_without_a_counterpart_the_published_loader_augments(make_trainer, capsys):
+    class WithDeformation(nnUNetTrainerSpeedproof):
+        @staticmethod
+        def get_training_transforms(*arguments, **settings):
+            published = nnUNetTrainer.get_training_transforms(*arguments, **settings)
+            published.transforms[0].p_elastic_deform = 0.2
+            return ComposeTransforms(published.transforms)
+
+    trainer = make_trainer(WithDeformation)
+    trainer.initialize()
+    loaders = trainer.get_dataloaders()
+    assert not any(isinstance(one, AugmentedBatches) for one in loaders)
+    assert "SpatialTransform: elastic deformation has no counterpart" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["nnUNetTrainerSpeedproof", "nnUNetTrainerShortEpochs"])
+def test_nnunet_finds_the_trainer(name, monkeypatch, capsys):
+    import runpy
+
+    runpy.run_module("speedproof_accelerate.nnunet", run_name="__main__")
+    monkeypatch.setenv("nnUNet_extTrainer", capsys.readouterr().out.strip())
+    assert recursive_find_trainer_class_by_name(name).__name__ == name
