@@ -84,11 +84,6 @@ def test_in_half_precision_a_segresnets_convolutions_go_by_kernels():
         assert float((one.cpu().double() - other).norm() / other.norm()) < 0.02  # some twenty roundings to 11 bits in a row
 
 
-@pytest.fixture
-def full_products(monkeypatch):
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-
-
 def test_optimizers_and_checkpoints_know_the_parameters():
     network = NETWORKS["segresnet"][0]()
     before = dict(network.named_parameters())

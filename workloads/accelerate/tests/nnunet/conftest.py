@@ -1,7 +1,6 @@
 """A dataset of two real CTs, fingerprinted, planned and preprocessed by nnU-Net, with tiny patches and networks."""
 
 import json
-import os
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -77,13 +76,13 @@ def nnunet_folders(prepared, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def make_trainer(nnunet_folders):
+def make_trainer(prepared, nnunet_folders):
     """Return a function that makes a trainer as `nnUNetv2_train` does."""
 
     def make(kind, configuration="3d_fullres"):
         import torch
 
-        folder = Path(os.environ["nnUNet_preprocessed"]) / NAME
+        folder = prepared / "nnUNet_preprocessed" / NAME
         plans = json.loads((folder / "nnUNetPlans.json").read_text()) | {"continue_training": False}
         described = json.loads((folder / "dataset.json").read_text())
         return kind(plans, configuration, "all", described, torch.device("cpu"))

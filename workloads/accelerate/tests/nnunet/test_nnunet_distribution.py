@@ -1,8 +1,8 @@
 """The augmentation as a whole, and each transformation, has the distribution of batchgeneratorsv2's.
 
 Statistics of many small samples are compared by two-sample Kolmogorov-Smirnov tests. Each test as a whole has the level 0.001:
-if both distributions are equal, one of 1000 choices of the seed would fail it. The seed is 0. What the tests can find is tested,
-too: each of the differences in `WRONG` is found.
+if both distributions are equal, one of 1000 choices of the seed would fail it. The seed is 0. Differences as large as those in
+`WRONG` are found, which is tested, too.
 """
 
 from dataclasses import replace
@@ -14,12 +14,12 @@ from scipy.stats import ks_2samp
 
 pytest.importorskip("nnunetv2", reason="nnU-Net is not installed: pip install 'speedproof-accelerate[nnunet]'")
 
-from batchgeneratorsv2.transforms.utils.compose import ComposeTransforms  # noqa: E402
-from batchgeneratorsv2.transforms.utils.random import RandomTransform  # noqa: E402
-from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer  # noqa: E402
+from batchgeneratorsv2.transforms.utils.compose import ComposeTransforms
+from batchgeneratorsv2.transforms.utils.random import RandomTransform
+from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
-from speedproof_accelerate.nnunet.augmentation.draws import Uniform  # noqa: E402
-from speedproof_accelerate.nnunet.augmentation.pipeline import (  # noqa: E402
+from speedproof_accelerate.nnunet.augmentation.draws import Uniform
+from speedproof_accelerate.nnunet.augmentation.pipeline import (
     Pipeline,
     UnsupportedTransformError,
     translate_pipeline,
@@ -95,7 +95,9 @@ def measure_ours(pipeline, case):
 
 def least_probability(ours, published):
     """Return the smallest p-value of all statistics, times their number (Bonferroni)."""
-    tested = [ks_2samp(ours[:, one].round(5), published[:, one].round(5), method="asymp").pvalue for one in range(ours.shape[1])]
+    tested = [
+        ks_2samp(ours[:, one].round(5), published[:, one].round(5), method="asymp").pvalue for one in range(ours.shape[1])
+    ]
     return min(tested) * len(tested)
 
 

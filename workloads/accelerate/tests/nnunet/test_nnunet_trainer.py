@@ -6,14 +6,14 @@ import torch
 
 pytest.importorskip("nnunetv2", reason="nnU-Net is not installed: pip install 'speedproof-accelerate[nnunet]'")
 
-from batchgeneratorsv2.transforms.utils.compose import ComposeTransforms  # noqa: E402
-from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer  # noqa: E402
-from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name  # noqa: E402
+from batchgeneratorsv2.transforms.utils.compose import ComposeTransforms
+from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
+from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name
 
-from speedproof_accelerate.nnunet.loading import AugmentedBatches, ResidentPatches  # noqa: E402
-from speedproof_accelerate.nnunet.short_epochs import SETTINGS, nnUNetTrainerShortEpochs  # noqa: E402
-from speedproof_accelerate.nnunet.trainer import nnUNetTrainerSpeedproof  # noqa: E402
-from speedproof_accelerate.nnunet.volumes import load_cases  # noqa: E402
+from speedproof_accelerate.nnunet.loading import AugmentedBatches, ResidentPatches
+from speedproof_accelerate.nnunet.short_epochs import SETTINGS, nnUNetTrainerShortEpochs
+from speedproof_accelerate.nnunet.trainer import nnUNetTrainerSpeedproof
+from speedproof_accelerate.nnunet.volumes import load_cases
 
 CONFIGURATIONS = ["3d_fullres", "2d"]
 pytestmark = pytest.mark.usefixtures("no_gpu")  # torch computes the network: interpreted kernels take a second per call

@@ -7,27 +7,27 @@ import torch
 
 pytest.importorskip("nnunetv2", reason="nnU-Net is not installed: pip install 'speedproof-accelerate[nnunet]'")
 
-from batchgeneratorsv2.transforms.intensity.brightness import MultiplicativeBrightnessTransform  # noqa: E402
-from batchgeneratorsv2.transforms.intensity.contrast import ContrastTransform  # noqa: E402
-from batchgeneratorsv2.transforms.intensity.gamma import GammaTransform  # noqa: E402
-from batchgeneratorsv2.transforms.intensity.gaussian_noise import GaussianNoiseTransform  # noqa: E402
-from batchgeneratorsv2.transforms.noise.gaussian_blur import GaussianBlurTransform  # noqa: E402
-from batchgeneratorsv2.transforms.spatial.low_resolution import SimulateLowResolutionTransform  # noqa: E402
-from batchgeneratorsv2.transforms.spatial.mirroring import MirrorTransform  # noqa: E402
-from batchgeneratorsv2.transforms.spatial.spatial import SpatialTransform  # noqa: E402
-from batchgeneratorsv2.transforms.utils.deep_supervision_downsampling import DownsampleSegForDSTransform  # noqa: E402
-from batchgeneratorsv2.transforms.utils.nnunet_masking import MaskImageTransform  # noqa: E402
-from batchgeneratorsv2.transforms.utils.seg_to_regions import ConvertSegmentationToRegionsTransform  # noqa: E402
+from batchgeneratorsv2.transforms.intensity.brightness import MultiplicativeBrightnessTransform
+from batchgeneratorsv2.transforms.intensity.contrast import ContrastTransform
+from batchgeneratorsv2.transforms.intensity.gamma import GammaTransform
+from batchgeneratorsv2.transforms.intensity.gaussian_noise import GaussianNoiseTransform
+from batchgeneratorsv2.transforms.noise.gaussian_blur import GaussianBlurTransform
+from batchgeneratorsv2.transforms.spatial.low_resolution import SimulateLowResolutionTransform
+from batchgeneratorsv2.transforms.spatial.mirroring import MirrorTransform
+from batchgeneratorsv2.transforms.spatial.spatial import SpatialTransform
+from batchgeneratorsv2.transforms.utils.deep_supervision_downsampling import DownsampleSegForDSTransform
+from batchgeneratorsv2.transforms.utils.nnunet_masking import MaskImageTransform
+from batchgeneratorsv2.transforms.utils.seg_to_regions import ConvertSegmentationToRegionsTransform
 
-from speedproof_accelerate.nnunet.augmentation.brightness import multiply_brightness  # noqa: E402
-from speedproof_accelerate.nnunet.augmentation.contrast import change_contrast  # noqa: E402
-from speedproof_accelerate.nnunet.augmentation.gamma import correct_gamma  # noqa: E402
-from speedproof_accelerate.nnunet.augmentation.gaussian_blur import blur  # noqa: E402
-from speedproof_accelerate.nnunet.augmentation.gaussian_noise import add_gaussian_noise  # noqa: E402
-from speedproof_accelerate.nnunet.augmentation.low_resolution import lower_resolution  # noqa: E402
-from speedproof_accelerate.nnunet.augmentation.mirror import mirror  # noqa: E402
-from speedproof_accelerate.nnunet.augmentation.spatial import affine_matrices, transform_spatially  # noqa: E402
-from speedproof_accelerate.nnunet.augmentation.targets import MaskOutside, Regions, downsample_targets  # noqa: E402
+from speedproof_accelerate.nnunet.augmentation.brightness import multiply_brightness
+from speedproof_accelerate.nnunet.augmentation.contrast import change_contrast
+from speedproof_accelerate.nnunet.augmentation.gamma import correct_gamma
+from speedproof_accelerate.nnunet.augmentation.gaussian_blur import blur
+from speedproof_accelerate.nnunet.augmentation.gaussian_noise import add_gaussian_noise
+from speedproof_accelerate.nnunet.augmentation.low_resolution import lower_resolution
+from speedproof_accelerate.nnunet.augmentation.mirror import mirror
+from speedproof_accelerate.nnunet.augmentation.spatial import affine_matrices, transform_spatially
+from speedproof_accelerate.nnunet.augmentation.targets import MaskOutside, Regions, downsample_targets
 
 SHAPES = [(3, 2, 11, 14, 9), (4, 2, 13, 17)]  # three volumes, four images
 EVERY = torch.tensor([0, 1])

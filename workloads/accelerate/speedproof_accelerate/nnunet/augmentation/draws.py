@@ -55,9 +55,7 @@ def choose_rows(images: Tensor, probability: float, per_channel: float) -> list[
     """
     channels = images.shape[1]
     return [
-        sample * channels + channel
-        for sample in choose(len(images), probability)
-        for channel in choose(channels, per_channel)
+        sample * channels + channel for sample in choose(len(images), probability) for channel in choose(channels, per_channel)
     ]
 
 

@@ -34,7 +34,7 @@ def make_kernels(deviations: Sequence[float]) -> Tensor:
 
 
 def blur_matrices(length: int, kernels: Tensor) -> Tensor:
-    """Return one matrix per kernel that blurs an axis of this length, reflected at its ends, shape (kernels, length, length)."""
+    """Return a matrix per kernel that blurs an axis of this length, reflected at its ends, shape (kernels, length, length)."""
     half = kernels.shape[1] // 2
     identity = torch.eye(length, device=kernels.device)
     neighbours = functional.pad(identity[None], (half, half), mode="reflect")[0].unfold(1, kernels.shape[1], 1)

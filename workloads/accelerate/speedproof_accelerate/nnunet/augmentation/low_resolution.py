@@ -1,4 +1,4 @@
-"""Low resolution: fewer voxels by nearest neighbours, and back by linear interpolation; along each axis, a product with a matrix."""
+"""Low resolution: fewer voxels by nearest neighbours, and back by linear interpolation: a product with a matrix per axis."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

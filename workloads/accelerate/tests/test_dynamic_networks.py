@@ -1,0 +1,103 @@
+"""Networks of dynamic_network_architectures, as nnU-Net plans them, are themselves after `accelerate`."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+pytest.importorskip("dynamic_network_architectures", reason="not installed: pip install 'speedproof-accelerate[nnunet]'")
+
+from dynamic_network_architectures.architectures.unet import PlainConvUNet, ResidualEncoderUNet
+
+from speedproof_accelerate import accelerate
+from speedproof_accelerate.bias_free import BiasFreeSequence
+from speedproof_accelerate.dynamic_networks import ConcatDecoder
+from speedproof_accelerate.parts import Absorbed, NormActivation
+from workloads.accelerate.tests.test_accelerate import vary
+from workloads.spleen.tests.training.kernel_checks import DEVICE, FP32, assert_close
+
+PLAIN = {"n_conv_per_stage": (1, 1), "n_conv_per_stage_decoder": 1}
+RESIDUAL = {"n_blocks_per_stage": (1, 2), "n_conv_per_stage_decoder": 1}
+NETWORKS = {  # the network, the number of axes, its settings, its normed layers
+    "plain": (PlainConvUNet, 3, PLAIN, 3),
+    "plain, images": (PlainConvUNet, 2, PLAIN, 3),
+    "residual encoder": (ResidualEncoderUNet, 3, RESIDUAL, 9),
+    "residual encoder, images": (ResidualEncoderUNet, 2, RESIDUAL, 9),
+}
+
+
+def make(name):
+    """Return a network with nnU-Net's settings, of few channels, for batches of shape (2, 1, 4, …)."""
+    kind, axes, settings, _ = NETWORKS[name]
+    return kind(
+        input_channels=1,
+        n_stages=2,
+        features_per_stage=(8, 16),
+        conv_op=nn.Conv3d if axes == 3 else nn.Conv2d,
+        kernel_sizes=3,
+        strides=(1, 2),
+        num_classes=3,
+        conv_bias=True,
+        norm_op=nn.InstanceNorm3d if axes == 3 else nn.InstanceNorm2d,
+        norm_op_kwargs={"eps": 1e-5, "affine": True},
+        nonlin=nn.LeakyReLU,
+        nonlin_kwargs={"inplace": True},
+        deep_supervision=True,
+        **settings,
+    )
+
+
+def train(network, images):
+    """Return all results and gradients."""
+    outs = network(images)
+    torch.manual_seed(1)
+    sum((out * torch.randn(out.shape).to(out)).sum() for out in outs).backward()
+    return [*outs, *(parameter.grad for parameter in network.parameters())]
+
+
+@pytest.mark.usefixtures("interpreted", "full_products")
+@pytest.mark.parametrize("name", NETWORKS)
+def test_an_accelerated_network_is_the_network(name):
+    plain = vary(make(name))
+    fast = copy.deepcopy(plain).to(DEVICE)
+    report = accelerate(fast, precision=None)
+    assert report.bound is None
+    assert list(fast.state_dict()) == list(plain.state_dict())
+    assert len(list(fast.parameters())) == len(list(plain.parameters()))
+    images = torch.randn(2, 1, *[4] * NETWORKS[name][1])
+    found, expected = train(fast, images.to(DEVICE)), train(plain.double(), images.double())
+    largest = max(float(one.abs().max()) for one in expected)
+    assert_close(found, expected, 32 * FP32 * largest)
+    fast.eval()
+    fast.decoder.deep_supervision = plain.decoder.deep_supervision = False
+    with torch.no_grad():
+        assert_close([fast(images.to(DEVICE))], [plain(images.double())], 32 * FP32 * largest)
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_norm_is_served_and_no_bias_is_added_before_one(name):
+    network = make(name).to(DEVICE)
+    accelerate(network, precision=None)
+    assert not any(isinstance(one, nn.InstanceNorm2d | nn.InstanceNorm3d) for one in network.modules())
+    blocks = [one for one in network.modules() if type(one).__name__ == "ConvDropoutNormReLU"]
+    assert sum(isinstance(one, NormActivation) for one in network.modules()) == len(blocks)
+    assert isinstance(network.decoder, ConcatDecoder)
+    for block in blocks:
+        assert block.norm is block.all_modules[1]
+        assert block.conv is block.all_modules[0]
+        assert isinstance(block.all_modules, BiasFreeSequence) == (block.conv.bias is not None)
+        if hasattr(block, "nonlin"):
+            assert block.nonlin is block.all_modules[2]
+            assert isinstance(block.nonlin, Absorbed)
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_a_saved_network_fits_the_plain_one_and_back():
+    plain, fast = vary(make("residual encoder")), make("residual encoder")
+    accelerate(fast, precision=None)
+    fast.load_state_dict(plain.state_dict())
+    other = make("residual encoder")
+    other.load_state_dict(fast.state_dict())
+    assert all(torch.equal(one, two) for one, two in zip(other.parameters(), plain.parameters(), strict=True))
