@@ -38,11 +38,11 @@ def _can_omit(convolution: Any, norm: Any) -> bool:
 class BiasFreeSequence(nn.Sequential):
     """A sequence that omits such biases; their gradient is 0."""
 
-    def __init__(self, sequence: nn.Sequential) -> None:
+    def __init__(self, sequence: nn.Module) -> None:
         """Replace a sequence."""
         super().__init__()
         for key, one in sequence._modules.items():
-            self.add_module(key, cast(nn.Module, one))
+            self.add_module(key, one)
         self.training = sequence.training
         self._omitting = {key for (key, one), (_, norm) in pairwise(self._modules.items()) if _can_omit(one, norm)}
 

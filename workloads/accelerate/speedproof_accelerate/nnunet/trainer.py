@@ -156,10 +156,9 @@ class nnUNetTrainerSpeedproof(nnUNetTrainer):  # noqa: N801  # nnU-Net's naming
 
     def on_train_end(self) -> None:
         """Give nnU-Net the loaders whose processes it stops."""
-        loaders = (self.dataloader_train, self.dataloader_val)
-        self.dataloader_train, self.dataloader_val = (
-            one.source if isinstance(one, AugmentedBatches) else one for one in loaders
-        )
+        for name in ("dataloader_train", "dataloader_val"):
+            if isinstance(loader := getattr(self, name), AugmentedBatches):
+                setattr(self, name, loader.source)
         super().on_train_end()
 
 

@@ -49,8 +49,8 @@ def load_cases(dataset: Any, device: torch.device) -> dict[str, Case]:
     cases = {}
     for identifier in dataset.identifiers:
         image, label, _, properties = dataset.load_case(identifier)
-        on_device = (torch.tensor(one[:], device=device) for one in (image, label))
-        cases[identifier] = Case(*on_device, properties["class_locations"])
+        tensors = [torch.tensor(one[:], device=device) for one in (image, label)]
+        cases[identifier] = Case(tensors[0], tensors[1], properties["class_locations"])
     return cases
 
 

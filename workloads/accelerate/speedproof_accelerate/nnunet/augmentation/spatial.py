@@ -80,22 +80,18 @@ def resample_labels(labels: Tensor, grid: Tensor, known: Sequence[int], padding:
         labels: integers, shape (samples, channels, …).
         grid: see :func:`sampling_grid`.
         known: all labels that may occur.
-        padding: the label outside; it takes part if it is known or not.
+        padding: the label outside; it need not be among the known ones.
     """
     nearest = (_sample(labels.float() - padding, grid, "nearest") + padding).to(labels.dtype)
-    best: Tensor | None = None
-    result = torch.empty_like(nearest)
+    result, best = torch.zeros_like(nearest), torch.zeros_like(nearest, dtype=_SCORES)
     of_nearest = torch.full_like(nearest, -math.inf, dtype=_SCORES)
     for label in sorted({*known, padding}):
         outside = float(label == padding)
         share = _sample(((labels == label).float() - outside) * _FULL, grid, "bilinear") + outside * _FULL
         score = share.to(_SCORES)
         of_nearest = torch.where(nearest == label, score, of_nearest)
-        if best is None:
-            best, result = score, result.fill_(label)
-        else:
-            result = result.masked_fill(score > best, label)
-            best = torch.maximum(score, best)
+        result = result.masked_fill(score > best, label)
+        best = torch.maximum(score, best)
     return torch.where(of_nearest == best, nearest, result)
 
 
