@@ -55,7 +55,7 @@ class BiasFreeSequence(nn.Sequential):
             if bias is not None:
                 x, bias = _normalize(module, x, bias), None
             elif key in self._omitting and x.dim() == module.weight.dim():  # a single image is left to torch
-                x, bias = convolve_without_bias(module, x), _bias_of(module)
+                x, bias = convolve_without_bias(module, x), bias_of(module)
             else:
                 x = module(x)
         return x
@@ -72,7 +72,7 @@ class BiasFreeUnit(nn.Sequential):
         """Return the result of convolution, norm and activation."""
         convolution, adn = cast(Any, self.conv), cast(Any, self.adn)
         norm, *others = adn
-        bias = _bias_of(convolution)
+        bias = bias_of(convolution)
         if bias is None or x.dim() != convolution.weight.dim():  # a single image is left to torch
             return cast(Tensor, adn(convolution(x)))
         y = _normalize(norm, convolve_without_bias(convolution, x), bias)
@@ -96,6 +96,7 @@ def _normalize(norm: NormActivation, convolved: Tensor, bias: Tensor) -> Tensor:
     return norm.compute(convolved, left_out=bias)
 
 
-def _bias_of(convolution: nn.Module) -> Tensor | None:
+def bias_of(convolution: nn.Module) -> Tensor | None:
+    """Return the bias of a convolution or of its part."""
     replaced = convolution.replaced if isinstance(convolution, Part) else convolution
     return cast(Tensor | None, replaced.bias)

@@ -9,11 +9,13 @@ from typing import Any, cast
 
 from torch import Tensor, nn
 
-from speedproof_accelerate.originals import path_of
-from speedproof_accelerate.parts import concat_channels
+from speedproof_accelerate.bias_free import BiasFreeSequence, bias_of
+from speedproof_accelerate.originals import is_own, path_of
+from speedproof_accelerate.parts import NormActivation, add_bias, concat_channels, convolve_without_bias, load, slope_of
 
 _BLOCKS = "dynamic_network_architectures.building_blocks"
 CONVOLUTION_BLOCK = f"{_BLOCKS}.simple_conv_blocks.ConvDropoutNormReLU"
+RESIDUAL_BLOCK = f"{_BLOCKS}.residual.BasicBlockD"
 DECODER = f"{_BLOCKS}.unet_decoder.UNetDecoder"
 _SEQUENCE = "all_modules"
 
@@ -61,3 +63,44 @@ class ConcatDecoder(nn.Module):
 
     def _list(self, name: str) -> nn.ModuleList:
         return cast(nn.ModuleList, self.get_submodule(name))
+
+
+def can_fuse_residual(block: Any) -> bool:
+    """Return whether a residual block ends with a convolution, an instance norm, the addition and a (leaky) ReLU alone."""
+    last = list(block.conv2.get_submodule(_SEQUENCE).children())
+    plain = not block.apply_stochastic_depth and not block.apply_se and is_own(block.nonlin2, (nn.ReLU, nn.LeakyReLU))
+    if not plain or cast(float, slope_of(block.nonlin2)) < 0 or len(last) != 2 or not isinstance(last[1], NormActivation):
+        return False
+    return isinstance(last[1].replaced, nn.modules.instancenorm._InstanceNorm) and not last[1].has_activation
+
+
+class NormResidualBlock(nn.Module):
+    """A residual block whose last norm adds the residual and activates, as `BasicBlockD`."""
+
+    def __init__(self, block: Any) -> None:
+        """Replace a block for which :func:`can_fuse_residual` holds."""
+        super().__init__()
+        for name, module in block.named_children():
+            self.add_module(name, module)
+        self.has_skip = isinstance(block.skip, nn.Module)  # otherwise the input itself is added
+        self.training = block.training
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return activation(norm(convolutions(x)) + skip(x))."""
+        residual = cast(nn.Module, self.skip)(x) if self.has_skip else x
+        sequence = cast(nn.Module, self.conv2).get_submodule(_SEQUENCE)
+        convolution, norm = cast(tuple[nn.Module, NormActivation], tuple(sequence.children()))
+        y, bias = cast(nn.Module, self.conv1)(x), None
+        if isinstance(sequence, BiasFreeSequence):
+            y, bias = convolve_without_bias(convolution, y), bias_of(convolution)
+        else:
+            y = convolution(y)
+        activation = cast(nn.Module, self.nonlin2)
+        if norm.find_misfit(y):
+            return cast(Tensor, activation(norm.compute_as_torch(add_bias(y, bias)) + residual))
+        if residual.shape != y.shape or residual.dtype != y.dtype:
+            return cast(Tensor, activation(norm.compute(y, bias) + residual))
+        kernels, own = load("group_norm_residual"), norm.replaced
+        kind = kernels.Norm(1, False, own.eps)
+        slope = slope_of(activation)
+        return cast(Tensor, kernels.group_norm_residual(y, residual, kind, own.weight, own.bias, slope=slope, left_out=bias))

@@ -180,6 +180,11 @@ class NormActivation(Part):
         self._channels = norm.num_channels if isinstance(norm, nn.GroupNorm) else cast(Any, norm).num_features
         self._slopes = activation.num_parameters if isinstance(activation, nn.PReLU) else 1
 
+    @property
+    def has_activation(self) -> bool:
+        """Return whether an activation was replaced, too."""
+        return self._activation[0] is not None
+
     def extra_repr(self) -> str:
         """Return the replaced module."""
         return f"{self.replaced!r}, {self._activation[0]!r}"

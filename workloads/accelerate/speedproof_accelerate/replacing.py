@@ -10,7 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from speedproof_accelerate.bias_free import BiasFreeSequence, as_unit, omits_biases, takes_bias_away
-from speedproof_accelerate.dynamic_networks import DECODER, ConcatDecoder, find_aliases, restore_alias
+from speedproof_accelerate.dynamic_networks import (
+    DECODER,
+    RESIDUAL_BLOCK,
+    ConcatDecoder,
+    NormResidualBlock,
+    can_fuse_residual,
+    find_aliases,
+    restore_alias,
+)
 from speedproof_accelerate.graphing import graph_training
 from speedproof_accelerate.kernels.channels_last import channels_last_of
 from speedproof_accelerate.measuring import (
@@ -61,7 +69,7 @@ from speedproof_accelerate.parts import (
 # MONAI's blocks that call one activation behind each of their norms: the activation's name, and the norms'.
 _SHARED_ACTIVATIONS = {
     "monai.networks.blocks.dynunet_block.UnetBasicBlock": ("lrelu", ("norm1", "norm2")),
-    (_RESIDUAL_BLOCK := "monai.networks.blocks.segresnet_block.ResBlock"): ("act", ("norm1", "norm2")),
+    (_SEGRESNET_BLOCK := "monai.networks.blocks.segresnet_block.ResBlock"): ("act", ("norm1", "norm2")),
 }
 _MONAI_CONVOLUTION = "monai.networks.blocks.convolutions.Convolution"
 
@@ -349,14 +357,16 @@ def _exchange(network: nn.Module, module: nn.Module, other: nn.Module) -> None:
 def _find_block(module: Any) -> tuple[nn.Module | None, str]:
     """Return a block's replacement, and what it does; or None, and, for a known block, why it stays."""
     path, note = path_of(module), "its channels, of volumes, joined, and gradients split, in one pass"
-    make: type[ConcatSkip | ConcatUpBlock | ConcatDecoder | ResidualBlock]
+    make: type[ConcatSkip | ConcatUpBlock | ConcatDecoder | NormResidualBlock | ResidualBlock]
     if path == "monai.networks.layers.simplelayers.SkipConnection" and (module.mode, module.dim) == ("cat", 1):
         make = ConcatSkip
     elif path == "monai.networks.blocks.dynunet_block.UnetUpBlock":
         make = ConcatUpBlock
     elif path == DECODER:
         make = ConcatDecoder
-    elif path == _RESIDUAL_BLOCK and isinstance(module.act, Absorbed) and is_plain_sequence(module.conv2):
+    elif path == RESIDUAL_BLOCK and can_fuse_residual(module):
+        make, note = NormResidualBlock, "its input added and its result activated in the last norm's pass"
+    elif path == _SEGRESNET_BLOCK and isinstance(module.act, Absorbed) and is_plain_sequence(module.conv2):
         make, note = ResidualBlock, "its input added in the passes of others"
     else:
         return None, ""
@@ -411,9 +421,9 @@ def _keep_faster(
         said = f"{times.kernel_ms:.3f} ms against torch's {times.torch_ms:.3f} ms"
         if times.pays:
             continue
-        parts[name].own_because = f"torch's own is no slower: {said}"
+        parts[name].own_because = f"torch's own is not slower: {said}"
         report.replaced.remove(entry)
-        report.kept.append(Entry(name, entry.module, f"torch's own is no slower than {entry.note}"))
+        report.kept.append(Entry(name, entry.module, f"torch's own is not slower than {entry.note}"))
 
 
 def _keep_if_faster(

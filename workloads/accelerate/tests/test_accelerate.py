@@ -392,7 +392,7 @@ def test_what_is_not_faster_at_the_shapes_of_an_example_stays_torchs(monkeypatch
     assert len(asked) == len(set(asked))
     assert [entry.name for entry in report.replaced if "Norm" in entry.module] == ["model.0.adn.N", "model.1.submodule.2.adn.N"]
     assert all(torch.equal(states[name], buffer) for name, buffer in network.named_buffers())
-    slower = "torch's own is no slower than with its activation"
+    slower = "torch's own is not slower than with its activation"
     assert replacing.Entry("model.1.submodule.0.adn.N", "BatchNorm3d", slower) in report.kept
 
 

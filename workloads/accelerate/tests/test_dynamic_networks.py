@@ -12,7 +12,7 @@ from dynamic_network_architectures.architectures.unet import PlainConvUNet, Resi
 
 from speedproof_accelerate import accelerate
 from speedproof_accelerate.bias_free import BiasFreeSequence
-from speedproof_accelerate.dynamic_networks import ConcatDecoder
+from speedproof_accelerate.dynamic_networks import ConcatDecoder, NormResidualBlock
 from speedproof_accelerate.parts import Absorbed, NormActivation
 from workloads.accelerate.tests.test_accelerate import vary
 from workloads.spleen.tests.training.kernel_checks import DEVICE, FP32, assert_close
@@ -67,7 +67,7 @@ def test_an_accelerated_network_is_the_network(name):
     assert len(list(fast.parameters())) == len(list(plain.parameters()))
     images = torch.randn(2, 1, *[4] * NETWORKS[name][1])
     found, expected = train(fast, images.to(DEVICE)), train(plain.double(), images.double())
-    largest = max(float(one.abs().max()) for one in expected)
+    largest = max(float(one.detach().abs().max()) for one in expected)
     assert_close(found, expected, 32 * FP32 * largest)
     fast.eval()
     fast.decoder.deep_supervision = plain.decoder.deep_supervision = False
@@ -84,6 +84,7 @@ def test_every_norm_is_served_and_no_bias_is_added_before_one(name):
     blocks = [one for one in network.modules() if type(one).__name__ == "ConvDropoutNormReLU"]
     assert sum(isinstance(one, NormActivation) for one in network.modules()) == len(blocks)
     assert isinstance(network.decoder, ConcatDecoder)
+    assert sum(isinstance(one, NormResidualBlock) for one in network.modules()) == (3 if "residual" in name else 0)
     for block in blocks:
         assert block.norm is block.all_modules[1]
         assert block.conv is block.all_modules[0]
