@@ -79,12 +79,12 @@ def nnunet_folders(prepared, tmp_path, monkeypatch):
 def make_trainer(prepared, nnunet_folders):
     """Return a function that makes a trainer as `nnUNetv2_train` does."""
 
-    def make(kind, configuration="3d_fullres"):
+    def make(kind, configuration="3d_fullres", device="cpu"):
         import torch
 
         folder = prepared / "nnUNet_preprocessed" / NAME
         plans = json.loads((folder / "nnUNetPlans.json").read_text()) | {"continue_training": False}
         described = json.loads((folder / "dataset.json").read_text())
-        return kind(plans, configuration, "all", described, torch.device("cpu"))
+        return kind(plans, configuration, "all", described, torch.device(device))
 
     return make

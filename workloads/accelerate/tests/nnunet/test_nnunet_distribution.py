@@ -24,6 +24,7 @@ from speedproof_accelerate.nnunet.augmentation.pipeline import (
     UnsupportedTransformError,
     translate_pipeline,
 )
+from workloads.spleen.tests.training.kernel_checks import DEVICE
 
 LEVEL = 0.001
 SAMPLES = 600
@@ -86,9 +87,8 @@ def measure_ours(pipeline, case):
     batch = 60
     rows = []
     for _ in range(SAMPLES // batch):
-        images, targets = (torch.stack([one] * batch) for one in (image, label))
-        images, targets = pipeline(images, targets)
-        targets = targets if isinstance(targets, list) else [targets]
+        images, targets = pipeline(*(torch.stack([one] * batch).to(DEVICE) for one in (image, label)))
+        images, targets = images.cpu(), [one.cpu() for one in (targets if isinstance(targets, list) else [targets])]
         rows += [measure(images[number], [one[number] for one in targets]) for number in range(batch)]
     return np.array(rows)
 

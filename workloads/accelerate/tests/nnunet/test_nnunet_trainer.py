@@ -16,7 +16,13 @@ from speedproof_accelerate.nnunet.trainer import nnUNetTrainerSpeedproof
 from speedproof_accelerate.nnunet.volumes import load_cases
 
 CONFIGURATIONS = ["3d_fullres", "2d"]
-pytestmark = pytest.mark.usefixtures("no_gpu")  # torch computes the network: interpreted kernels take a second per call
+pytestmark = pytest.mark.usefixtures("plain_torch")
+
+
+@pytest.fixture
+def plain_torch(monkeypatch):
+    """Torch computes networks on a CPU: interpreted kernels take a second per call."""
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
 
 
 @pytest.fixture
@@ -43,6 +49,35 @@ def test_it_trains_and_its_checkpoint_fits_the_published_trainer(make_trainer, c
     published.load_checkpoint(f"{trainer.output_folder}/checkpoint_final.pth")
     for ours, theirs in zip(trainer.network.parameters(), published.network.parameters(), strict=True):
         assert torch.equal(ours, theirs)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: CUDA graphs are recorded on one")
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_on_a_gpu_it_trains_with_graphs(make_trainer, configuration, capsys):
+    trainer = make_trainer(nnUNetTrainerSpeedproof, configuration, "cuda")
+    trainer.run_training()
+    printed = capsys.readouterr().out
+    assert "Augmentation runs on cuda:0" in printed
+    assert "Forward and backward are launched as a CUDA graph each." in printed
+    assert np.isfinite(trainer.logger.get_value("train_losses", step=None)).all()
+    trainer.perform_actual_validation()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: nothing to wait for")
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_on_a_gpu_the_cpu_waits_for_nothing_within_an_epoch(make_trainer, configuration):
+    trainer = make_trainer(nnUNetTrainerSpeedproof, configuration, "cuda")
+    trainer.initialize()
+    loader = trainer.get_dataloaders()[0]
+    for _ in range(4):  # libraries choose kernels, the optimizer and the scaler make their state
+        trainer.train_step(next(loader))
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(40):  # most transformations are drawn
+            trainer.train_step(next(loader))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
 
 
 @pytest.mark.usefixtures("short")

@@ -1,4 +1,4 @@
-"""Each transformation, with parameters given, is that of batchgeneratorsv2."""
+"""Each transformation, with parameters given, is that of batchgeneratorsv2. Ours runs on the GPU if there is one."""
 
 import math
 
@@ -28,6 +28,7 @@ from speedproof_accelerate.nnunet.augmentation.low_resolution import lower_resol
 from speedproof_accelerate.nnunet.augmentation.mirror import mirror
 from speedproof_accelerate.nnunet.augmentation.spatial import affine_matrices, transform_spatially
 from speedproof_accelerate.nnunet.augmentation.targets import MaskOutside, Regions, downsample_targets
+from workloads.spleen.tests.training.kernel_checks import DEVICE
 
 SHAPES = [(3, 2, 11, 14, 9), (4, 2, 13, 17)]  # three volumes, four images
 EVERY = torch.tensor([0, 1])
@@ -40,7 +41,7 @@ def images(request):
 
 
 def assert_samples_close(ours, published):
-    torch.testing.assert_close(ours, torch.stack(published), rtol=1e-5, atol=2e-6)
+    torch.testing.assert_close(ours.cpu(), torch.stack(published), rtol=1e-5, atol=5e-6)
 
 
 def test_noise_has_the_published_deviation_in_all_channels(images):
@@ -57,7 +58,7 @@ def test_blur_is_the_published_one(images):
     """The widths take kernels of 3, 5 and 7 voxels."""
     axes = images.dim() - 2
     widths = torch.tensor([[0.5, 0.7, 1.0], [0.99, 0.6, 0.51], [0.8, 0.8, 0.75]])[:, :axes]
-    ours = images.clone()
+    ours = images.to(DEVICE, copy=True)
     blur(ours, [1, 2, 3], widths)  # channel 1 of sample 0, both of sample 1
     transform = GaussianBlurTransform()
     first = transform._apply_to_image(
@@ -70,7 +71,7 @@ def test_blur_is_the_published_one(images):
 
 
 def test_brightness_is_the_published_one(images):
-    ours = images.clone()
+    ours = images.to(DEVICE, copy=True)
     factors = torch.tensor([0.8, 1.2])
     multiply_brightness(ours, [0, 1], factors)
     transform = MultiplicativeBrightnessTransform(1, synchronize_channels=False)
@@ -80,7 +81,7 @@ def test_brightness_is_the_published_one(images):
 
 @pytest.mark.parametrize("preserve_range", [True, False])
 def test_contrast_is_the_published_one(images, preserve_range):
-    ours = images.clone()
+    ours = images.to(DEVICE, copy=True)
     factors = torch.tensor([0.8, 1.2])
     change_contrast(ours, [0, 1], factors, preserve_range=preserve_range)
     transform = ContrastTransform(1, preserve_range, False)
@@ -93,7 +94,7 @@ def test_low_resolution_is_the_published_one(images, scales):
     axes = images.dim() - 2
     each = torch.tensor(scales)[:, None].repeat(1, axes)
     each[0, 0] = 1  # an axis that is left as it is
-    ours = images.clone()
+    ours = images.to(DEVICE, copy=True)
     lower_resolution(ours, [0, 1], each)
     transform = SimulateLowResolutionTransform(1, False, True, ())
     theirs = transform._apply_to_image(images[0].clone(), apply_to_channel=EVERY, scales=each)
@@ -103,7 +104,7 @@ def test_low_resolution_is_the_published_one(images, scales):
 @pytest.mark.parametrize("inverted", [True, False])
 @pytest.mark.parametrize("keep_statistics", [True, False])
 def test_gamma_is_the_published_one(images, inverted, keep_statistics):
-    ours = images.clone()
+    ours = images.to(DEVICE, copy=True)
     exponents = torch.tensor([0.7, 1.5])
     correct_gamma(ours, [0, 1], exponents, inverted=inverted, keep_statistics=keep_statistics)
     theirs = GammaTransform(1, inverted, False, 1, keep_statistics)._apply_to_image(
@@ -117,16 +118,16 @@ def test_gamma_is_the_published_one(images, inverted, keep_statistics):
 
 
 def test_gamma_of_a_constant_image_is_the_image():
-    images = torch.full((1, 1, 4, 4), 2.5)
+    images = torch.full((1, 1, 4, 4), 2.5, device=DEVICE)
     correct_gamma(images, [0], torch.tensor([0.7]), inverted=False, keep_statistics=True)
-    torch.testing.assert_close(images, torch.full((1, 1, 4, 4), 2.5))
+    torch.testing.assert_close(images.cpu(), torch.full((1, 1, 4, 4), 2.5))
 
 
 def test_mirroring_flips_the_chosen_samples(images):
-    ours = images.clone()
+    ours = images.to(DEVICE, copy=True)
     mirror(ours, [0, 2], 1)
     theirs = [MirrorTransform((1,))._apply_to_image(images[number], axes=[1]) for number in (0, 2)]
-    assert torch.equal(ours, torch.stack([theirs[0], images[1], theirs[1], *images[3:]]))
+    assert torch.equal(ours.cpu(), torch.stack([theirs[0], images[1], theirs[1], *images[3:]]))
 
 
 def make_labels(shape, labels):
@@ -172,7 +173,8 @@ def test_rotation_scaling_and_crop_are_the_published_ones(angles, scale, case, l
     images, segmentation = torch.randn(shape), make_labels(shape, labels)
     axes = len(size)
     matrices = affine_matrices(torch.tensor([angles[: 3 if axes == 3 else 1]]), torch.full((1, axes), scale))
-    ours = transform_spatially(images, segmentation, size, [1], matrices, labels, -1)
+    ours = transform_spatially(images.to(DEVICE), segmentation.to(DEVICE), size, [1], matrices, labels, -1)
+    ours = [one.cpu() for one in ours]
     theirs = by_published_spatial(images[1], segmentation[1], size, angles, scale)
     torch.testing.assert_close(ours[0][1], theirs[0], rtol=1e-4, atol=1e-4)
     different = (ours[1][1] != theirs[1]).float().mean()
@@ -195,7 +197,7 @@ def test_a_patch_larger_than_the_image_is_padded():
 def test_targets_are_the_published_ones():
     labels = make_labels((2, 1, 13, 16, 9), [-1, 0, 1, 2])
     scales = [[1, 1, 1], [0.5, 0.5, 1], [0.25, 0.25, 0.5]]
-    ours = downsample_targets(labels, scales)
+    ours = [one.cpu() for one in downsample_targets(labels.to(DEVICE), scales)]
     for number in range(2):
         theirs = DownsampleSegForDSTransform(scales)(segmentation=labels[number])["segmentation"]
         assert all(torch.equal(one[number], other) for one, other in zip(ours, theirs, strict=True))
@@ -203,14 +205,14 @@ def test_targets_are_the_published_ones():
 
 def test_regions_are_the_published_ones():
     labels = make_labels((2, 1, 13, 16), [0, 1, 2, 3])
-    ours = Regions(((1, 2), (2,), (3,)), 0)(torch.zeros(2, 1, 13, 16), labels)[1]
+    ours = Regions(((1, 2), (2,), (3,)), 0)(torch.zeros(2, 1, 13, 16), labels.to(DEVICE))[1].cpu()
     theirs = [ConvertSegmentationToRegionsTransform([(1, 2), 2, 3])(segmentation=one)["segmentation"] for one in labels]
     assert torch.equal(ours, torch.stack(theirs))
 
 
 def test_masked_channels_are_the_published_ones(images):
     labels = make_labels((len(images), 1, *images.shape[2:]), [-1, 0, 1])
-    ours = MaskOutside((1,), 0, 0.0)(images.clone(), labels)[0]
+    ours = MaskOutside((1,), 0, 0.0)(images.to(DEVICE, copy=True), labels.to(DEVICE))[0].cpu()
     transform = MaskImageTransform([1])
     pairs = zip(images, labels, strict=True)
     theirs = [transform(image=image.clone(), segmentation=label)["image"] for image, label in pairs]
