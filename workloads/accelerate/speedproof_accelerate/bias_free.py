@@ -44,7 +44,8 @@ class BiasFreeSequence(nn.Sequential):
         for key, one in sequence._modules.items():
             self.add_module(key, one)
         self.training = sequence.training
-        self._omitting = {key for (key, one), (_, norm) in pairwise(self._modules.items()) if _can_omit(one, norm)}
+        pairs = pairwise(self._modules.items())
+        self._norms = {key: behind for (key, one), (behind, norm) in pairs if _can_omit(one, norm)}
 
     @keeping_kind
     def forward(self, x: Tensor) -> Tensor:
@@ -54,11 +55,16 @@ class BiasFreeSequence(nn.Sequential):
             module: Any = one
             if bias is not None:
                 x, bias = _normalize(module, x, bias), None
-            elif key in self._omitting and x.dim() == module.weight.dim():  # a single image is left to torch
+            elif self._omits(key, module, x):
                 x, bias = convolve_without_bias(module, x), bias_of(module)
             else:
                 x = module(x)
         return x
+
+    def _omits(self, key: str, module: Any, x: Tensor) -> bool:
+        """Return whether the bias of this call is omitted: a single image, and all if torch has the norm, are left to torch."""
+        norm = self._modules.get(self._norms.get(key, ""))
+        return isinstance(norm, NormActivation) and norm.own_because is None and x.dim() == module.weight.dim()
 
 
 class BiasFreeUnit(nn.Sequential):
@@ -73,7 +79,8 @@ class BiasFreeUnit(nn.Sequential):
         convolution, adn = cast(Any, self.conv), cast(Any, self.adn)
         norm, *others = adn
         bias = bias_of(convolution)
-        if bias is None or x.dim() != convolution.weight.dim():  # a single image is left to torch
+        left = norm.own_because is not None or x.dim() != convolution.weight.dim()  # a single image is left to torch
+        if bias is None or left:
             return cast(Tensor, adn(convolution(x)))
         y = _normalize(norm, convolve_without_bias(convolution, x), bias)
         for other in others:

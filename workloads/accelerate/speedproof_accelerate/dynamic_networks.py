@@ -91,7 +91,7 @@ class NormResidualBlock(nn.Module):
         sequence = cast(nn.Module, self.conv2).get_submodule(_SEQUENCE)
         convolution, norm = cast(tuple[nn.Module, NormActivation], tuple(sequence.children()))
         y, bias = cast(nn.Module, self.conv1)(x), None
-        if isinstance(sequence, BiasFreeSequence):
+        if isinstance(sequence, BiasFreeSequence) and norm.own_because is None:
             y, bias = convolve_without_bias(convolution, y), bias_of(convolution)
         else:
             y = convolution(y)

@@ -62,3 +62,13 @@ def test_a_sequence_with_a_hook_stays():
     network[0].register_forward_hook(lambda *_: None)
     accelerate(network, precision=None)
     assert type(network[0]) is nn.Sequential
+
+
+def test_where_torch_has_the_norm_the_convolution_adds_its_bias(monkeypatch):
+    network = nn.Sequential(nn.Sequential(convolve(), nn.InstanceNorm2d(3))).to(DEVICE)
+    accelerate(network, precision=None)
+    images = torch.randn(1, 3, 4, 4, device=DEVICE)
+    expected = network(images)
+    network[0][1].own_because = "torch's own is faster"
+    monkeypatch.setattr("speedproof_accelerate.bias_free.convolve_without_bias", None)
+    assert_close([network(images)], [expected], FP32)

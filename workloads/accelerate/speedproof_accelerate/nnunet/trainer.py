@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from speedproof_accelerate import accelerate
 from speedproof_accelerate.nnunet.augmentation.pipeline import Pipeline, UnsupportedTransformError, translate_pipeline
 from speedproof_accelerate.nnunet.loading import AugmentedBatches, ResidentPatches
-from speedproof_accelerate.nnunet.short_epochs import shorten_epochs
+from speedproof_accelerate.nnunet.short_epochs import seed_generators, shorten_epochs
 from speedproof_accelerate.nnunet.volumes import count_bytes, find_free_bytes, load_cases
 
 _LARGEST_GRADIENT_NORM = 12  # as nnU-Net clips
@@ -38,6 +38,7 @@ class nnUNetTrainerSpeedproof(nnUNetTrainer):  # noqa: N801  # nnU-Net's naming
         if self.is_ddp:
             raise RuntimeError("nnUNetTrainerSpeedproof trains on one GPU; omit -num_gpus")
         shorten_epochs(self)
+        seed_generators()
 
     def _do_i_compile(self) -> bool:
         return False  # the network is accelerated instead
@@ -51,15 +52,17 @@ class nnUNetTrainerSpeedproof(nnUNetTrainer):  # noqa: N801  # nnU-Net's naming
         return loss
 
     def configure_optimizers(self) -> tuple[torch.optim.Optimizer, Any]:
-        """Return nnU-Net's optimizer, in one launch and without a synchronization, and its schedule."""
+        """Accelerate the network; return nnU-Net's optimizer, which updates in one launch, and its schedule.
+
+        The network comes first, because its weights get another memory order, which the momenta share.
+        """
+        self._accelerate_network()
         optimizer, schedule = super().configure_optimizers()
         if type(optimizer) is torch.optim.SGD and self.device.type in ("cuda", "cpu"):
             optimizer = schedule.optimizer = make_fused_sgd(optimizer)
         return optimizer, schedule
 
-    def initialize(self) -> None:
-        """Build the network as nnU-Net does, and accelerate it."""
-        super().initialize()
+    def _accelerate_network(self) -> None:
         on_gpu = self.device.type == "cuda"
         shape = (self.batch_size, self.num_input_channels, *self.configuration_manager.patch_size)
         torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark or on_gpu  # nnU-Net sets it later
@@ -153,6 +156,13 @@ class nnUNetTrainerSpeedproof(nnUNetTrainer):  # noqa: N801  # nnU-Net's naming
         """Read all losses of the epoch at once."""
         losses = torch.stack([one["loss"] for one in train_outputs]).cpu().numpy()
         super().on_train_epoch_end([{"loss": np.asarray(loss)} for loss in losses])
+
+    def load_checkpoint(self, filename_or_checkpoint: dict | str) -> None:
+        """Continue from a checkpoint, also from one of a device on which weights had another memory order."""
+        super().load_checkpoint(filename_or_checkpoint)
+        for parameter, state in self.optimizer.state.items():
+            if (momentum := state.get("momentum_buffer")) is not None:
+                state["momentum_buffer"] = torch.empty_like(parameter).copy_(momentum)
 
     def on_train_end(self) -> None:
         """Give nnU-Net the loaders whose processes it stops."""

@@ -1,5 +1,7 @@
 """The trainer trains as nnU-Net's own does, on a CPU, with real CTs preprocessed by nnU-Net."""
 
+import multiprocessing
+
 import numpy as np
 import pytest
 import torch
@@ -52,6 +54,52 @@ def test_it_trains_and_its_checkpoint_fits_the_published_trainer(make_trainer, c
 
 
 @pytest.mark.usefixtures("short")
+def test_it_resumes_with_its_momenta(make_trainer):
+    trainer = make_trainer(nnUNetTrainerSpeedproof)
+    trainer.run_training()
+    resumed = make_trainer(nnUNetTrainerSpeedproof)
+    resumed.load_checkpoint(f"{trainer.output_folder}/checkpoint_final.pth")
+    batch = next(trainer.get_dataloaders()[0])
+    losses = [[float(one.train_step(batch)["loss"]) for _ in range(2)] for one in (trainer, resumed)]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_momenta_have_the_memory_order_of_weights(make_trainer, monkeypatch, tmp_path):
+    """With kernels, weights are channels last; without, as nnU-Net's own. A fused optimizer requires equal orders."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    saved = make_trainer(nnUNetTrainerSpeedproof)
+    saved.initialize()
+    assert_same_order(saved)
+    for parameter, state in saved.optimizer.state.items():
+        state["momentum_buffer"].copy_(torch.randn(parameter.shape))
+    saved.save_checkpoint(str(tmp_path / "checkpoint.pth"))
+    monkeypatch.delenv("TRITON_INTERPRET")
+    loaded = make_trainer(nnUNetTrainerSpeedproof)
+    loaded.load_checkpoint(str(tmp_path / "checkpoint.pth"))
+    assert_same_order(loaded)
+    pairs = list(zip(saved.network.parameters(), loaded.network.parameters(), strict=True))
+    assert any(one.stride() != other.stride() for one, other in pairs)
+    for one, other in pairs:
+        momenta = (saved.optimizer.state[one]["momentum_buffer"], loaded.optimizer.state[other]["momentum_buffer"])
+        assert torch.equal(*momenta)
+
+
+def assert_same_order(trainer):
+    assert all(state["momentum_buffer"].stride() == one.stride() for one, state in trainer.optimizer.state.items())
+
+
+@pytest.mark.usefixtures("short")
+def test_worker_processes_read_patches_and_end_with_the_training(make_trainer, monkeypatch):
+    monkeypatch.setenv("nnUNet_n_proc_DA", "2")
+    monkeypatch.setattr(nnUNetTrainerSpeedproof, "resident_share", 0.0)
+    trainer = make_trainer(nnUNetTrainerSpeedproof)
+    trainer.run_training()
+    assert np.isfinite(trainer.logger.get_value("train_losses", step=None)).all()
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.usefixtures("short")
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: CUDA graphs are recorded on one")
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_on_a_gpu_it_trains_with_graphs(make_trainer, configuration, capsys):
@@ -86,6 +134,18 @@ def test_the_published_trainer_has_the_same_lengths(make_trainer):
     assert (shorter.num_iterations_per_epoch, shorter.num_val_iterations_per_epoch, shorter.num_epochs) == (3, 2, 2)
     assert type(shorter).train_step is nnUNetTrainer.train_step
     assert type(shorter).get_dataloaders is nnUNetTrainer.get_dataloaders
+
+
+@pytest.mark.parametrize("kind", [nnUNetTrainerShortEpochs, nnUNetTrainerSpeedproof])
+def test_the_seed_decides_the_initial_weights(make_trainer, monkeypatch, kind):
+    weights = []
+    for seed in ("1", "2", "1"):
+        monkeypatch.setenv("SPEEDPROOF_SEED", seed)
+        trainer = make_trainer(kind)
+        trainer.initialize()
+        weights.append(next(trainer.network.parameters()).detach().clone())
+    assert torch.equal(weights[0], weights[2])
+    assert not torch.equal(weights[0], weights[1])
 
 
 def test_a_length_that_is_no_number_is_refused(make_trainer, monkeypatch):
