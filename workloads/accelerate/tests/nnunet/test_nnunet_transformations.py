@@ -18,6 +18,7 @@ from batchgeneratorsv2.transforms.spatial.spatial import SpatialTransform
 from batchgeneratorsv2.transforms.utils.deep_supervision_downsampling import DownsampleSegForDSTransform
 from batchgeneratorsv2.transforms.utils.nnunet_masking import MaskImageTransform
 from batchgeneratorsv2.transforms.utils.seg_to_regions import ConvertSegmentationToRegionsTransform
+from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 from speedproof_accelerate.nnunet.augmentation.brightness import multiply_brightness
 from speedproof_accelerate.nnunet.augmentation.contrast import change_contrast
@@ -26,6 +27,7 @@ from speedproof_accelerate.nnunet.augmentation.gaussian_blur import blur
 from speedproof_accelerate.nnunet.augmentation.gaussian_noise import add_gaussian_noise
 from speedproof_accelerate.nnunet.augmentation.low_resolution import lower_resolution
 from speedproof_accelerate.nnunet.augmentation.mirror import mirror
+from speedproof_accelerate.nnunet.augmentation.pipeline import translate_pipeline
 from speedproof_accelerate.nnunet.augmentation.spatial import affine_matrices, transform_spatially
 from speedproof_accelerate.nnunet.augmentation.targets import MaskOutside, Regions, downsample_targets
 from workloads.spleen.tests.training.kernel_checks import DEVICE
@@ -208,6 +210,18 @@ def test_regions_are_the_published_ones():
     ours = Regions(((1, 2), (2,), (3,)), 0)(torch.zeros(2, 1, 13, 16), labels.to(DEVICE))[1].cpu()
     theirs = [ConvertSegmentationToRegionsTransform([(1, 2), 2, 3])(segmentation=one)["segmentation"] for one in labels]
     assert torch.equal(ours, torch.stack(theirs))
+
+
+@pytest.mark.parametrize("regions", [None, [(1, 2), 2]], ids=["labels", "regions"])
+def test_validation_has_the_published_targets(regions):
+    labels = make_labels((2, 1, 16, 12, 8), [-1, 0, 1, 2, 3])
+    scales = [[1.0, 1.0, 1.0], [0.5, 0.5, 1.0]]
+    published = nnUNetTrainer.get_validation_transforms(scales, foreground_labels=(1, 2), regions=regions, ignore_label=3)
+    images, ours = translate_pipeline(published, (-1, 0, 1, 2, 3))(torch.zeros(2, 1, 16, 12, 8), labels.to(DEVICE))
+    assert images.shape == (2, 1, 16, 12, 8)
+    for number, label in enumerate(labels):
+        theirs = published(image=torch.zeros(1, 16, 12, 8), segmentation=label.clone())["segmentation"]
+        assert all(torch.equal(one[number].cpu(), other) for one, other in zip(ours, theirs, strict=True))
 
 
 def test_masked_channels_are_the_published_ones(images):
