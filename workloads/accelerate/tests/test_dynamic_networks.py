@@ -13,23 +13,29 @@ from dynamic_network_architectures.architectures.unet import PlainConvUNet, Resi
 from speedproof_accelerate import accelerate
 from speedproof_accelerate.bias_free import BiasFreeSequence
 from speedproof_accelerate.dynamic_networks import ConcatDecoder, NormResidualBlock
-from speedproof_accelerate.parts import Absorbed, NormActivation
+from speedproof_accelerate.parts import (
+    Absorbed,
+    FewChannelConvolution,
+    NormActivation,
+    PointwiseConvolution,
+    WidenedConvolution,
+)
 from workloads.accelerate.tests.test_accelerate import vary
 from workloads.spleen.tests.training.kernel_checks import DEVICE, FP32, assert_close
 
 PLAIN = {"n_conv_per_stage": (1, 1), "n_conv_per_stage_decoder": 1}
 RESIDUAL = {"n_blocks_per_stage": (1, 2), "n_conv_per_stage_decoder": 1}
-NETWORKS = {  # the network, the number of axes, its settings, its normed layers
-    "plain": (PlainConvUNet, 3, PLAIN, 3),
-    "plain, images": (PlainConvUNet, 2, PLAIN, 3),
-    "residual encoder": (ResidualEncoderUNet, 3, RESIDUAL, 9),
-    "residual encoder, images": (ResidualEncoderUNet, 2, RESIDUAL, 9),
+NETWORKS = {  # the network, the number of axes, its settings
+    "plain": (PlainConvUNet, 3, PLAIN),
+    "plain, images": (PlainConvUNet, 2, PLAIN),
+    "residual encoder": (ResidualEncoderUNet, 3, RESIDUAL),
+    "residual encoder, images": (ResidualEncoderUNet, 2, RESIDUAL),
 }
 
 
 def make(name):
     """Return a network with nnU-Net's settings, of few channels, for batches of shape (2, 1, 4, …)."""
-    kind, axes, settings, _ = NETWORKS[name]
+    kind, axes, settings = NETWORKS[name]
     return kind(
         input_channels=1,
         n_stages=2,
@@ -56,6 +62,10 @@ def train(network, images):
     return [*outs, *(parameter.grad for parameter in network.parameters())]
 
 
+def flatten(tensors):
+    return torch.cat([one.detach().cpu().double().flatten() for one in tensors])
+
+
 @pytest.mark.usefixtures("interpreted", "full_products")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_an_accelerated_network_is_the_network(name):
@@ -73,6 +83,26 @@ def test_an_accelerated_network_is_the_network(name):
     fast.decoder.deep_supervision = plain.decoder.deep_supervision = False
     with torch.no_grad():
         assert_close([fast(images.to(DEVICE))], [plain(images.double())], 32 * FP32 * largest)
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_in_half_precision_a_residual_encoder_is_itself_rounded(monkeypatch):
+    own = torch.nn.functional.avg_pool3d  # a CPU has none in half precision
+    monkeypatch.setattr(torch.nn.functional, "avg_pool3d", lambda x, *settings: own(x.float(), *settings).to(x.dtype))
+    plain = vary(make("residual encoder")).half()
+    fast = copy.deepcopy(plain).to(DEVICE)
+    accelerate(fast, precision=torch.float16)
+    kinds = {type(part) for part in fast.modules()}
+    assert {NormResidualBlock, WidenedConvolution, FewChannelConvolution, PointwiseConvolution} <= kinds
+    images = torch.randn(2, 1, 4, 4, 4).half()
+    networks = (copy.deepcopy(plain).double(), plain.to(DEVICE), fast)
+    exact, torchs, ours = (train(network, images.to(next(network.parameters()))) for network in networks)
+    for places in (slice(0, 1), slice(1, None)):  # the result, and all gradients: as far from the exact ones as torch's own
+        expected, *found = (
+            torch.cat([one.detach().cpu().double().flatten() for one in ones[places]]) for ones in (exact, torchs, ours)
+        )
+        apart = [float((one - expected).norm() / expected.norm()) for one in found]
+        assert apart[1] < 1.5 * apart[0] + 2**-10, apart
 
 
 @pytest.mark.usefixtures("interpreted")
