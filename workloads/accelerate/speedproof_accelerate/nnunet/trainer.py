@@ -81,18 +81,16 @@ class nnUNetTrainerSpeedproof(nnUNetTrainer):  # noqa: N801  # nnU-Net's naming
             return super().get_dataloaders()
         (training, larger), (validation, patch) = pipelines
         datasets = self.get_tr_and_val_datasets()
-        needed, free = sum(count_bytes(one) for one in datasets), find_free_bytes(self.device)
+        needed, free = count_bytes(datasets), find_free_bytes(self.device)
         resident = needed <= self.resident_share * free
         place = f"stay on {self.device}" if resident else "are read by worker processes"
         self.print_to_log_file(f"Augmentation runs on {self.device}. Cases take {needed >> 20} MiB and {place}.")
+        cases = load_cases(datasets, self.device) if resident else {}
         made = []
         for dataset, pipeline, size in zip(datasets, (training, validation), (larger, patch), strict=True):
             published = self._make_published_loader(dataset, size)
-            source = (
-                ResidentPatches(published, load_cases(dataset, self.device))
-                if resident
-                else self._start_workers(published, halved=dataset is datasets[1])
-            )
+            halved = dataset is datasets[1]
+            source = ResidentPatches(published, cases) if resident else self._start_workers(published, halved=halved)
             made.append(AugmentedBatches(source, pipeline, self.device))
         return made[0], made[1]
 

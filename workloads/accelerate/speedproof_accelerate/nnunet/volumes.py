@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,13 +28,20 @@ class Case:
     class_locations: Any
 
 
-def count_bytes(dataset: Any) -> int:
-    """Return how much memory all cases of a nnU-Net dataset take, without reading their voxels."""
-    total = 0
-    for identifier in dataset.identifiers:
-        image, label, _, _ = dataset.load_case(identifier)
-        total += sum(math.prod(one.shape) * one.dtype.itemsize for one in (image, label))
-    return total
+def open_cases(datasets: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield each case of nnU-Net's datasets once, by its name, without reading its voxels; fold "all" has all of them twice."""
+    seen = set()
+    for dataset in datasets:
+        for identifier in dataset.identifiers:
+            if identifier not in seen:
+                seen.add(identifier)
+                yield identifier, dataset.load_case(identifier)
+
+
+def count_bytes(datasets: Iterable[Any]) -> int:
+    """Return how much memory the cases of nnU-Net's datasets take."""
+    opened = (case[:2] for _, case in open_cases(datasets))
+    return sum(math.prod(one.shape) * one.dtype.itemsize for arrays in opened for one in arrays)
 
 
 def find_free_bytes(device: torch.device) -> int:
@@ -44,11 +51,10 @@ def find_free_bytes(device: torch.device) -> int:
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def load_cases(dataset: Any, device: torch.device) -> dict[str, Case]:
-    """Read all cases of a nnU-Net dataset onto a device, each in the precision of its file."""
+def load_cases(datasets: Iterable[Any], device: torch.device) -> dict[str, Case]:
+    """Read the cases of nnU-Net's datasets onto a device, each in the precision of its file."""
     cases = {}
-    for identifier in dataset.identifiers:
-        image, label, _, properties = dataset.load_case(identifier)
+    for identifier, (image, label, _, properties) in open_cases(datasets):
         tensors = [torch.tensor(one[:], device=device) for one in (image, label)]
         cases[identifier] = Case(tensors[0], tensors[1], properties["class_locations"])
     return cases

@@ -174,7 +174,7 @@ def test_patches_are_those_of_the_published_loader(make_trainer, configuration):
     dataset = trainer.get_tr_and_val_datasets()[0]
     size = trainer.configure_rotation_dummyDA_mirroring_and_inital_patch_size()[2]
     published = trainer._make_published_loader(dataset, size)
-    resident = ResidentPatches(published, load_cases(dataset, trainer.device))
+    resident = ResidentPatches(published, load_cases([dataset], trainer.device))
     for _ in range(5):
         batches = []
         for loader in (resident, published):

@@ -129,15 +129,13 @@ def transform_spatially(
         known: all labels that may occur.
         padding: the label outside. Images are 0 there.
     """
-    patches = crop_centre(images, size, 0).contiguous()
-    targets = crop_centre(labels, size, padding).contiguous()
+    patches = crop_centre(images, size, 0).clone(memory_format=torch.contiguous_format)
+    targets = crop_centre(labels, size, padding).clone(memory_format=torch.contiguous_format)
     if samples:
         index = send(samples, images.device)
         grid = sampling_grid(send(matrices, images.device), size, images.shape[2:])
-        # `clone`: a crop of the whole is the batch itself, which is still read here.
-        patches = patches.clone().index_copy_(0, index, resample_images(images.index_select(0, index), grid))
-        moved = resample_labels(labels.index_select(0, index), grid, known, padding)
-        targets = targets.clone().index_copy_(0, index, moved)
+        patches.index_copy_(0, index, resample_images(images.index_select(0, index), grid))
+        targets.index_copy_(0, index, resample_labels(labels.index_select(0, index), grid, known, padding))
     return patches, targets
 
 
