@@ -102,6 +102,23 @@ def list_group_norm() -> Iterator[Case]:
     yield norm("batch norm alone", nn.BatchNorm3d(256), None, 8, 256, 6, 6, 6)
 
 
+def list_group_norm_residual() -> Iterator[Case]:
+    """Yield instance norm with a residual and a leaky ReLU, as in nnU-Net's residual encoder."""
+    kernels = parts.load("group_norm_residual")
+    for shape in ((2, 32, 128, 128, 128), (2, 64, 64, 64, 64), (2, 320, 4, 4, 4), (2, 20, 9, 17, 21), (12, 32, 512, 512)):
+        kind, own = kernels.Norm(1, False, 1e-5), (nn.InstanceNorm3d if len(shape) == 5 else nn.InstanceNorm2d)(shape[1])
+        weight, bias = (torch.rand(shape[1], device=DEVICE).requires_grad_() for _ in range(2))
+
+        def torchs(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor, own: Any = own) -> Tensor:
+            y = nn.functional.instance_norm(x, weight=weight.to(x.dtype), bias=bias.to(x.dtype), eps=own.eps)
+            return nn.functional.leaky_relu(y + residual, 0.01)
+
+        def ours(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor, kind: Any = kind) -> Tensor:
+            return kernels.group_norm_residual(x, residual, kind, weight, bias, slope=0.01)  # type: ignore[no-any-return]
+
+        yield Case("leaky ReLU", ours, torchs, [_draw(*shape), _draw(*shape), weight, bias])
+
+
 def list_batch_norm_prelu() -> Iterator[Case]:
     """Yield batch norm with PReLU and a residual."""
     kernels = parts.load("batch_norm_prelu")
@@ -233,6 +250,7 @@ def list_normalize_intensity() -> Iterator[Case]:
 
 OPERATIONS: dict[str, Callable[[], Iterator[Case]]] = {
     "group_norm": list_group_norm,
+    "group_norm_residual": list_group_norm_residual,
     "batch_norm_prelu": list_batch_norm_prelu,
     "conv3d": list_conv3d,
     "conv3d_strided": list_conv3d_strided,

@@ -180,6 +180,11 @@ class NormActivation(Part):
         self._channels = norm.num_channels if isinstance(norm, nn.GroupNorm) else cast(Any, norm).num_features
         self._slopes = activation.num_parameters if isinstance(activation, nn.PReLU) else 1
 
+    @property
+    def has_activation(self) -> bool:
+        """Return whether an activation was replaced, too."""
+        return self._activation[0] is not None
+
     def extra_repr(self) -> str:
         """Return the replaced module."""
         return f"{self.replaced!r}, {self._activation[0]!r}"
@@ -332,30 +337,6 @@ class TrilinearUpsample(Part):
         return cast(Tensor, load("trilinear_upsample").trilinear_upsample(x))
 
 
-class BiasFreeUnit(nn.Sequential):
-    """A convolution before a norm, which subtracts its bias: the bias is not added, and its gradient is 0.
-
-    As MONAI's `Convolution`: `conv`, then `adn`, which begins with the norm.
-    """
-
-    @keeping_kind
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the result of convolution, norm and activation."""
-        convolution, adn = cast(Any, self.conv), cast(Any, self.adn)
-        norm, *others = adn
-        bias = _bias_of(convolution)
-        if bias is None or x.dim() != convolution.weight.dim():  # a single image is left to torch
-            return cast(Tensor, adn(convolution(x)))
-        convolved = convolve_without_bias(convolution, x)
-        if norm.find_misfit(convolved):
-            y = norm.compute_as_torch(add_bias(convolved, bias))
-        else:
-            y = norm.compute(convolved, left_out=bias)
-        for other in others:
-            y = other(y)
-        return y
-
-
 class ResidualBlock(nn.Module):
     """Twice norm, activation and convolution, plus the input, as in MONAI's SegResNet.
 
@@ -416,11 +397,6 @@ def concat_channels(first: Tensor, second: Tensor) -> Tensor:
     if alike and first.dtype in FLOATS and first.numel() and find_obstacle(first.device) is None:
         return cast(Tensor, load("concat_channels").concat_channels(first, second))
     return torch.cat([first, second], dim=1)
-
-
-def _bias_of(convolution: nn.Module) -> Tensor | None:
-    replaced = convolution.replaced if isinstance(convolution, Part) else convolution
-    return cast(Tensor | None, replaced.bias)
 
 
 def convolve_without_bias(convolution: nn.Module, x: Tensor) -> Tensor:

@@ -9,6 +9,16 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from speedproof_accelerate.bias_free import BiasFreeSequence, as_unit, omits_biases, takes_bias_away
+from speedproof_accelerate.dynamic_networks import (
+    DECODER,
+    RESIDUAL_BLOCK,
+    ConcatDecoder,
+    NormResidualBlock,
+    can_fuse_residual,
+    find_aliases,
+    restore_alias,
+)
 from speedproof_accelerate.graphing import graph_training
 from speedproof_accelerate.kernels.channels_last import channels_last_of
 from speedproof_accelerate.measuring import (
@@ -21,16 +31,26 @@ from speedproof_accelerate.measuring import (
     note_calls,
     train_once,
 )
+from speedproof_accelerate.originals import (
+    ACTIVATIONS,
+    CONVOLUTIONS,
+    KINDS,
+    NORMS,
+    does_nothing,
+    find_addition,
+    find_difference,
+    is_own,
+    is_plain_sequence,
+    path_of,
+)
 from speedproof_accelerate.parts import (
     CONV3D_CHANNELS,
     FLOATS,
     HALVES,
-    NORM_DIMENSIONS,
     PADDED_CHANNELS,
     POINTWISE_CHANNELS,
     POINTWISE_RESULTS,
     Absorbed,
-    BiasFreeUnit,
     ConcatSkip,
     ConcatUpBlock,
     FewChannelConvolution,
@@ -46,14 +66,10 @@ from speedproof_accelerate.parts import (
     find_obstacle,
 )
 
-_NORMS = tuple(NORM_DIMENSIONS)
-_ACTIVATIONS = (nn.ReLU, nn.LeakyReLU, nn.PReLU)
-_CONVOLUTIONS = (nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-_KINDS = (*_NORMS, *_ACTIVATIONS, *_CONVOLUTIONS, nn.Upsample)
 # MONAI's blocks that call one activation behind each of their norms: the activation's name, and the norms'.
 _SHARED_ACTIVATIONS = {
     "monai.networks.blocks.dynunet_block.UnetBasicBlock": ("lrelu", ("norm1", "norm2")),
-    (_RESIDUAL_BLOCK := "monai.networks.blocks.segresnet_block.ResBlock"): ("act", ("norm1", "norm2")),
+    (_SEGRESNET_BLOCK := "monai.networks.blocks.segresnet_block.ResBlock"): ("act", ("norm1", "norm2")),
 }
 _MONAI_CONVOLUTION = "monai.networks.blocks.convolutions.Convolution"
 
@@ -191,6 +207,14 @@ def _compare(
 
 def _replace(network: nn.Module, report: Report, precision: torch.dtype | None) -> dict[str, Part]:
     """Replace all modules that have a part; return the parts by their names."""
+    aliases = list(find_aliases(network))
+    parts = _replace_places(network, report, precision)
+    for alias in aliases:
+        restore_alias(*alias)
+    return parts
+
+
+def _replace_places(network: nn.Module, report: Report, precision: torch.dtype | None) -> dict[str, Part]:
     parts: dict[str, Part] = {}
 
     def put(name: str, part: Part, note: str) -> None:
@@ -199,13 +223,13 @@ def _replace(network: nn.Module, report: Report, precision: torch.dtype | None) 
         report.replaced.append(Entry(name, type(part.replaced).__name__, note))
         parts[name] = part
 
-    if type(network) in _KINDS:
+    if type(network) in KINDS:
         report.kept.append(Entry("the network itself", type(network).__name__, "stands in no module"))
     for name, found in _find_places(network):
-        if isinstance(found, _KINDS) and (difference := _find_difference(found)):
+        if isinstance(found, KINDS) and (difference := find_difference(found)):
             report.kept.append(Entry(name, type(found).__name__, difference))
     activated = dict(_find_activated(network))
-    for name, norm in _named(network, _NORMS):
+    for name, norm in _named(network, NORMS):
         reason = _refuse_norm(norm)
         if reason:
             report.kept.append(Entry(name, type(norm).__name__, reason))
@@ -218,8 +242,10 @@ def _replace(network: nn.Module, report: Report, precision: torch.dtype | None) 
             parent, _, last = activation.rpartition(".")
             network.get_submodule(parent).add_module(last, Absorbed(cast(nn.Module, module)))
     for unit in list(network.modules()):
-        if _path_of(unit) == _MONAI_CONVOLUTION and _takes_bias_away(unit):
-            _exchange(network, unit, _as_unit(dict(unit.named_children()), unit.training))
+        if path_of(unit) == _MONAI_CONVOLUTION and takes_bias_away(unit):
+            _exchange(network, unit, as_unit(dict(unit.named_children()), unit.training))
+        elif omits_biases(unit):
+            _exchange(network, unit, BiasFreeSequence(unit))
     for name, module in list(network.named_modules())[1:]:  # the network itself has no parent
         block, note = _find_block(module)
         if block is not None:
@@ -227,7 +253,7 @@ def _replace(network: nn.Module, report: Report, precision: torch.dtype | None) 
             report.replaced.append(Entry(name, type(module).__name__, note))
         elif note:
             report.kept.append(Entry(name, type(module).__name__, note))
-    for name, module in _named(network, (*_CONVOLUTIONS, nn.Upsample)):
+    for name, module in _named(network, (*CONVOLUTIONS, nn.Upsample)):
         part, reason = _find_part(module, precision)
         if part is None:
             report.kept.append(Entry(name, type(module).__name__, reason))
@@ -268,7 +294,7 @@ def _lay_out(network: nn.Module) -> list[Any]:
     changed = []
     for module in network.modules():
         one: Any = module.replaced if isinstance(module, Part) else module
-        if _is_own(one, _CONVOLUTIONS):
+        if is_own(one, CONVOLUTIONS):
             order = channels_last_of(one.weight.dim())
             if not one.weight.is_contiguous(memory_format=order):
                 changed.append(one.to(memory_format=order))
@@ -277,7 +303,7 @@ def _lay_out(network: nn.Module) -> list[Any]:
 
 def _find_places(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Yield the modules by the names of their places: one that stands in several, at each."""
-    seen = {(id(network), "")}
+    seen = {(id(network), ""), *((id(block), key) for block, key, _ in find_aliases(network))}
     for name, module in network.named_modules(remove_duplicate=False):
         parent, _, key = name.rpartition(".")
         place = (id(network.get_submodule(parent)), key)
@@ -287,32 +313,7 @@ def _find_places(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def _named(network: nn.Module, kinds: tuple[type[nn.Module], ...]) -> list[tuple[str, nn.Module]]:
-    return [(name, module) for name, module in _find_places(network) if _is_own(module, kinds)]
-
-
-def _is_own(module: nn.Module, kinds: tuple[type[nn.Module], ...]) -> bool:
-    """Return whether a module is one of these of torch's, exactly as torch made it."""
-    return type(module) in kinds and _find_difference(module) is None
-
-
-def _find_difference(module: nn.Module) -> str | None:
-    """Return what distinguishes a module from torch's own, which a part can replace; None: nothing does."""
-    if module._modules:
-        return "has modules of its own"  # parametrizations
-    if type(module) not in _KINDS:
-        return "a subclass of torch's"
-    return _find_addition(module)
-
-
-def _find_addition(module: nn.Module) -> str | None:
-    """Return what was added to a module and would be lost with it; None: nothing was."""
-    if any(hooks for name, hooks in vars(module).items() if name.endswith("_hooks")):
-        return "has hooks"
-    return "has a forward of its own" if "forward" in vars(module) else None
-
-
-def _path_of(module: nn.Module) -> str:
-    return f"{type(module).__module__}.{type(module).__qualname__}"
+    return [(name, module) for name, module in _find_places(network) if is_own(module, kinds)]
 
 
 def _find_activated(network: nn.Module) -> Iterator[tuple[str, str]]:
@@ -320,22 +321,17 @@ def _find_activated(network: nn.Module) -> Iterator[tuple[str, str]]:
     for name, module in network.named_modules():
         prefix = f"{name}." if name else ""
         if type(module).forward is nn.Sequential.forward:
-            children = [(key, one) for key, one in module._modules.items() if not _does_nothing(one)]
+            children = [(key, one) for key, one in module._modules.items() if not does_nothing(one)]
             for (key, one), (behind, other) in pairwise(children):
-                if _is_own(one, _NORMS) and _is_own(other, _ACTIVATIONS):
+                if is_own(one, NORMS) and is_own(other, ACTIVATIONS):
                     yield prefix + key, prefix + behind
-        elif _path_of(module) in _SHARED_ACTIVATIONS:
-            activation, norms = _SHARED_ACTIVATIONS[_path_of(module)]
+        elif path_of(module) in _SHARED_ACTIVATIONS:
+            activation, norms = _SHARED_ACTIVATIONS[path_of(module)]
             found = [module.get_submodule(key) for key in norms]
             # Either all of the norms compute it, or none.
-            fit = all(_is_own(one, _NORMS) and _refuse_norm(one) is None for one in found)
-            if fit and _is_own(module.get_submodule(activation), _ACTIVATIONS):
+            fit = all(is_own(one, NORMS) and _refuse_norm(one) is None for one in found)
+            if fit and is_own(module.get_submodule(activation), ACTIVATIONS):
                 yield from ((prefix + key, prefix + activation) for key in norms)
-
-
-def _does_nothing(module: nn.Module) -> bool:
-    dropout = type(module) in (nn.Dropout, nn.Dropout2d, nn.Dropout3d) and cast(Any, module).p == 0
-    return (dropout or type(module) is nn.Identity) and _find_addition(module) is None
 
 
 def _refuse_norm(norm: Any) -> str | None:
@@ -350,32 +346,6 @@ def _refuse_norm(norm: Any) -> str | None:
     return None
 
 
-def _takes_bias_away(unit: nn.Module) -> bool:
-    """Return whether a MONAI Convolution's bias shows nowhere but in running statistics."""
-    children = dict(unit.named_children())
-    if list(children) != ["conv", "adn"] or not _is_own(children["conv"], _CONVOLUTIONS):
-        return False
-    if not (_is_plain_sequence(unit) and _is_plain_sequence(children["adn"])):
-        return False
-    norm = next(iter(children["adn"].children()), None)
-    if not isinstance(norm, NormActivation) or isinstance(norm.replaced, nn.GroupNorm):
-        return False
-    return cast(Any, children["conv"]).bias is not None and cast(Any, children["conv"]).padding_mode == "zeros"
-
-
-def _is_plain_sequence(module: nn.Module) -> bool:
-    """Return whether calling its modules one after another does all that it does."""
-    return type(module).forward is nn.Sequential.forward and _find_addition(module) is None
-
-
-def _as_unit(children: dict[str, nn.Module], training: bool) -> BiasFreeUnit:
-    unit = BiasFreeUnit()
-    for key, one in children.items():
-        unit.add_module(key, one)
-    unit.training = training
-    return unit
-
-
 def _exchange(network: nn.Module, module: nn.Module, other: nn.Module) -> None:
     """Replace a module everywhere: DynUNet names its blocks twice."""
     for parent in list(network.modules()):
@@ -386,17 +356,21 @@ def _exchange(network: nn.Module, module: nn.Module, other: nn.Module) -> None:
 
 def _find_block(module: Any) -> tuple[nn.Module | None, str]:
     """Return a block's replacement, and what it does; or None, and, for a known block, why it stays."""
-    path, note = _path_of(module), "its channels, of volumes, joined, and gradients split, in one pass"
-    make: type[ConcatSkip | ConcatUpBlock | ResidualBlock]
+    path, note = path_of(module), "its channels, of volumes, joined, and gradients split, in one pass"
+    make: type[ConcatSkip | ConcatUpBlock | ConcatDecoder | NormResidualBlock | ResidualBlock]
     if path == "monai.networks.layers.simplelayers.SkipConnection" and (module.mode, module.dim) == ("cat", 1):
         make = ConcatSkip
     elif path == "monai.networks.blocks.dynunet_block.UnetUpBlock":
         make = ConcatUpBlock
-    elif path == _RESIDUAL_BLOCK and isinstance(module.act, Absorbed) and _is_plain_sequence(module.conv2):
+    elif path == DECODER:
+        make = ConcatDecoder
+    elif path == RESIDUAL_BLOCK and can_fuse_residual(module):
+        make, note = NormResidualBlock, "its input added and its result activated in the last norm's pass"
+    elif path == _SEGRESNET_BLOCK and isinstance(module.act, Absorbed) and is_plain_sequence(module.conv2):
         make, note = ResidualBlock, "its input added in the passes of others"
     else:
         return None, ""
-    addition = _find_addition(module)
+    addition = find_addition(module)
     return (None, addition) if addition else (make(module), note)
 
 
@@ -447,9 +421,9 @@ def _keep_faster(
         said = f"{times.kernel_ms:.3f} ms against torch's {times.torch_ms:.3f} ms"
         if times.pays:
             continue
-        parts[name].own_because = f"torch's own is no slower: {said}"
+        parts[name].own_because = f"torch's own is not slower: {said}"
         report.replaced.remove(entry)
-        report.kept.append(Entry(name, entry.module, f"torch's own is no slower than {entry.note}"))
+        report.kept.append(Entry(name, entry.module, f"torch's own is not slower than {entry.note}"))
 
 
 def _keep_if_faster(

@@ -31,3 +31,9 @@ def no_gpu(monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr("speedproof_accelerate.parts._sees_gpu", lambda: False)
+
+
+@pytest.fixture
+def full_products(monkeypatch):
+    """A GPU multiplies in full single precision."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)

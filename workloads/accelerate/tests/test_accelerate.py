@@ -84,11 +84,6 @@ def test_in_half_precision_a_segresnets_convolutions_go_by_kernels():
         assert float((one.cpu().double() - other).norm() / other.norm()) < 0.02  # some twenty roundings to 11 bits in a row
 
 
-@pytest.fixture
-def full_products(monkeypatch):
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-
-
 def test_optimizers_and_checkpoints_know_the_parameters():
     network = NETWORKS["segresnet"][0]()
     before = dict(network.named_parameters())
@@ -397,7 +392,7 @@ def test_what_is_not_faster_at_the_shapes_of_an_example_stays_torchs(monkeypatch
     assert len(asked) == len(set(asked))
     assert [entry.name for entry in report.replaced if "Norm" in entry.module] == ["model.0.adn.N", "model.1.submodule.2.adn.N"]
     assert all(torch.equal(states[name], buffer) for name, buffer in network.named_buffers())
-    slower = "torch's own is no slower than with its activation"
+    slower = "torch's own is not slower than with its activation"
     assert replacing.Entry("model.1.submodule.0.adn.N", "BatchNorm3d", slower) in report.kept
 
 

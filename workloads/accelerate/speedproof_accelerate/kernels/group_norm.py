@@ -353,7 +353,7 @@ class Norm:
 
 
 @dataclass(frozen=True)
-class _Shares:
+class Shares:
     """How a volume is divided among programs."""
 
     items: int
@@ -366,7 +366,7 @@ class _Shares:
     group: int
 
     @classmethod
-    def of(cls, x: Tensor, norm: Norm) -> "_Shares":
+    def of(cls, x: Tensor, norm: Norm) -> "Shares":
         channels = x.shape[1]
         items = 1 if norm.over_items else x.shape[0]
         voxels = x.numel() // (items * channels)
@@ -397,6 +397,45 @@ class _Shares:
         return max(_FINISHED // self.group, 16)
 
 
+def fold_statistics(
+    x: Tensor,
+    norm: Norm,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    left_out: Tensor | None = None,
+    running: tuple[Tensor, Tensor] | None = None,
+) -> Tensor:
+    """Return mean, 1 / standard deviation, factor and summand of each item's channels, shape (4, items or 1, channels)."""
+    shares = Shares.of(x, norm)
+    partial = x.new_empty((2, shares.size), dtype=torch.float32)
+    group_norm_sum_values[(shares.chunks, shares.tiles, shares.items)](
+        x, partial, shares.voxels, shares.each, shares.channels, shares.chunks, shares.size, FEW=shares.few,
+        WIDTH=shares.width, BLOCK=_SUMMED_TILE // shares.width, **LAUNCH,
+    )  # fmt: skip
+    folded = x.new_empty((4, shares.items, shares.channels), dtype=torch.float32)
+    mean, variance = (folded, folded) if running is None else running
+    group_norm_finish_statistics[(shares.groups, shares.items)](
+        partial, folded if weight is None else weight, folded if bias is None else bias,
+        folded if left_out is None else left_out, mean, variance, folded, shares.voxels, shares.each, shares.channels,
+        shares.chunks, norm.per_group, shares.size, norm.momentum, norm.epsilon, AFFINE=weight is not None,
+        RUNNING=running is not None, LEFT_OUT=left_out is not None, GROUP=shares.group, PARTS=shares.parts, **LAUNCH,
+    )  # fmt: skip
+    return folded
+
+
+def finish_gradients(
+    partial: Tensor, shares: Shares, norm: Norm, weight: Tensor | None, folded: Tensor, slopes: int
+) -> tuple[Tensor, Tensor]:
+    """Return the sums of each channel and the coefficients of x's gradient; see :func:`group_norm_finish_gradients`."""
+    sums, passed = torch.empty_like(folded), torch.empty_like(folded[:2])
+    group_norm_finish_gradients[(shares.groups, shares.items)](
+        partial, folded if weight is None else weight, folded, sums, passed, shares.voxels, shares.channels, shares.chunks,
+        norm.per_group, shares.size, AFFINE=weight is not None, SLOPES=slopes, GROUP=shares.group, PARTS=shares.parts,
+        **LAUNCH,
+    )  # fmt: skip
+    return sums, passed
+
+
 class _NormActivate(Function):
     """Also returns x, for its other uses: one pass then gives the gradient of all of them."""
 
@@ -413,20 +452,7 @@ class _NormActivate(Function):
     ) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         x = as_channels_last(x)
-        shares = _Shares.of(x, norm)
-        partial = x.new_empty((2, shares.size), dtype=torch.float32)
-        group_norm_sum_values[(shares.chunks, shares.tiles, shares.items)](
-            x, partial, shares.voxels, shares.each, shares.channels, shares.chunks, shares.size, FEW=shares.few,
-            WIDTH=shares.width, BLOCK=_SUMMED_TILE // shares.width, **LAUNCH,
-        )  # fmt: skip
-        folded = x.new_empty((4, shares.items, shares.channels), dtype=torch.float32)
-        mean, variance = (folded, folded) if running is None else running
-        group_norm_finish_statistics[(shares.groups, shares.items)](
-            partial, folded if weight is None else weight, folded if bias is None else bias,
-            folded if left_out is None else left_out, mean, variance, folded, shares.voxels, shares.each, shares.channels,
-            shares.chunks, norm.per_group, shares.size, norm.momentum, norm.epsilon, AFFINE=weight is not None,
-            RUNNING=running is not None, LEFT_OUT=left_out is not None, GROUP=shares.group, PARTS=shares.parts, **LAUNCH,
-        )  # fmt: skip
+        folded = fold_statistics(x, norm, weight, bias, left_out, running)
         out = apply_folded(x, folded, slope, over_items=norm.over_items)
         ctx.norm, ctx.slope = norm, None if isinstance(slope, Tensor) else slope
         ctx.has = weight is not None, left_out is not None
@@ -440,7 +466,7 @@ class _NormActivate(Function):
         above, beside = gradients
         if above is None:
             return beside, *[None] * 6
-        shares = _Shares.of(x, ctx.norm)
+        shares = Shares.of(x, ctx.norm)
         slopes = _count_slopes(slope)
         gradient = as_channels_last(above)
         read = folded if slope is None else slope
@@ -450,12 +476,7 @@ class _NormActivate(Function):
             x, gradient, read, folded, partial, shares.voxels, shares.each, shares.channels, shares.chunks, shares.size,
             constant, SLOPES=slopes, FEW=shares.few, WIDTH=shares.width, BLOCK=_SUMMED_TILE // shares.width, **LAUNCH,
         )  # fmt: skip
-        sums, passed = torch.empty_like(folded), torch.empty_like(folded[:2])
-        group_norm_finish_gradients[(shares.groups, shares.items)](
-            partial, folded if weight is None else weight, folded, sums, passed, shares.voxels, shares.channels, shares.chunks,
-            ctx.norm.per_group, shares.size, AFFINE=weight is not None, SLOPES=slopes, GROUP=shares.group, PARTS=shares.parts,
-            **LAUNCH,
-        )  # fmt: skip
+        sums, passed = finish_gradients(partial, shares, ctx.norm, weight, folded, slopes)
         below = torch.empty_like(x)
         block = _TILE // shares.width
         group_norm_pass_gradient[(triton.cdiv(shares.voxels, block), shares.tiles, shares.items)](
@@ -464,16 +485,16 @@ class _NormActivate(Function):
             BLOCK=block, **LAUNCH,
         )  # fmt: skip
         affine, has_left_out = ctx.has
-        of_weight = _sum_items(sums[1]).to(weight.dtype) if affine else None
-        of_bias = _sum_items(sums[0]).to(weight.dtype) if affine else None
+        of_weight = sum_items(sums[1]).to(weight.dtype) if affine else None
+        of_bias = sum_items(sums[0]).to(weight.dtype) if affine else None
         of_slope = None
         if slope is not None:
-            of_slope = (_sum_items(sums[2]) if slopes == 2 else sums[2].sum().view(1)).to(slope.dtype)
+            of_slope = (sum_items(sums[2]) if slopes == 2 else sums[2].sum().view(1)).to(slope.dtype)
         of_left_out = sums[3, 0] if has_left_out else None
         return below, of_weight, of_bias, of_slope, of_left_out, None, None
 
 
-def _sum_items(values: Tensor) -> Tensor:
+def sum_items(values: Tensor) -> Tensor:
     return values[0] if len(values) == 1 else values.sum(0)
 
 
@@ -494,7 +515,7 @@ def apply_folded(x: Tensor, folded: Tensor, slope: Tensor | float, *, over_items
         over_items: whether all items share `folded`.
     """
     x = as_channels_last(x)
-    shares = _Shares.of(x, Norm(1, over_items, 0.0))
+    shares = Shares.of(x, Norm(1, over_items, 0.0))
     out = torch.empty_like(x)
     block, is_constant = _TILE // shares.width, not isinstance(slope, Tensor)
     group_norm_apply[(triton.cdiv(shares.voxels, block), shares.tiles, shares.items)](

@@ -140,12 +140,15 @@ def kernels_of_others(half):
     from speedproof_accelerate.kernels import (
         dice_focal_loss,
         group_norm,
+        group_norm_residual,
         normalize_intensity,
         pointwise_conv,
         trilinear_upsample,
     )
 
-    tensors = dict.fromkeys(("x", "residual", "gradient", "beside", "out", "logits", "below"), half) | {"labels": "*u8"}
+    tensors = dict.fromkeys(
+        ("x", "residual", "gradient", "beside", "out", "logits", "below", "result", "of_residual"), half
+    ) | {"labels": "*u8"}
     singles = ("weight", "bias", "left_out", "running_mean", "running_variance", "folded", "partial", "slope", "sums", "passed")
     tensors |= dict.fromkeys((*singles, "factors", "above"), SINGLE) | dict.fromkeys(
         ("momentum", "epsilon", "constant"), "fp32"
@@ -160,6 +163,8 @@ def kernels_of_others(half):
         yield group_norm.group_norm_apply, types, tile | {"SLOPES": 1}, {}
         yield group_norm.group_norm_sum_gradients, types, summed | {"SLOPES": 2}, {}
         yield group_norm.group_norm_pass_gradient, types, tile | {"BESIDE": bool(few), "SLOPES": 0}, {}
+        yield group_norm_residual.group_norm_apply_residual, types, tile, {}
+        yield group_norm_residual.group_norm_sum_residual_gradients, types, summed, {}
         enlarged = {"FEW": few, "WIDTH": width, "BLOCK": trilinear_upsample._TILE // width}
         yield trilinear_upsample.upsample_enlarge, types, enlarged, {}
         yield trilinear_upsample.upsample_pass_gradient, types, enlarged, {}
@@ -224,7 +229,7 @@ def lines(compiled):
 @pytest.mark.parametrize("capability", SHARED_BYTES)
 def test_every_kernel_compiles_and_fits(capability, lines):
     shared = [int(one[2]) for one in lines if one[0] == str(capability)]
-    assert len(shared) == 84
+    assert len(shared) == 88
     assert max(shared) <= SHARED_BYTES[capability]
 
 

@@ -1,0 +1,1 @@
+"""The folder for nnU-Net's variable `nnUNet_extTrainer`."""
