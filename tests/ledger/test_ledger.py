@@ -120,7 +120,8 @@ def test_an_entry_runs_from_its_file_alone_and_is_judged_by_its_interval(ledger,
     measured(a, b)
     result = call("run", "mine", "--quiet")
     assert result.exit_code == status, result.output
-    assert f"{verdict}: {a:.2f}×" in result.output
+    assert f"Documented number: {verdict}: {a:.2f}×" in result.output
+    assert ("an end of what reproduces it" in result.output) == (verdict == "inconclusive")
     assert "about 2.0× documented on Example 7; 3 conditions differ" in result.output
     (outcome,) = json.loads(call("show", "mine", "--json").output)
     # By hand: the products of both rows of noise are equal to four digits.
@@ -134,7 +135,8 @@ def test_an_entry_runs_from_its_file_alone_and_is_judged_by_its_interval(ledger,
     ]
     shown = call("show", "mine")
     assert shown.exit_code == status
-    assert "Why: " in shown.output and "Differs: a shell script" in shown.output
+    assert "Why: no run was profiled\n" in shown.output and "Differs: a shell script" in shown.output
+    assert "Reproduced by: 1.95–2.05×\n" in shown.output
     assert verdict in call("list").output
     assert (tmp_path / "results/ledger/mine/verdict.json").is_file()
 
@@ -270,6 +272,14 @@ def test_a_workload_states_a_number_and_measures_it(ledger, tmp_path):
     path.write_text(json.dumps(entry | {"workload": measured_by | {"claim": "other"}}))
     with pytest.raises(ConfigError, match=r"workload\.claim: \.\./workloads/mine/claims\.yaml states no speedup `other`"):
         load_entry(path)
+
+
+def test_what_else_the_machine_did_is_a_condition_that_differs():
+    ledger = ROOT / "ledger"
+    alone, beside = find_outcomes("numpy_einsum", load_entry(ledger / "numpy_einsum.yaml"), ledger, None)
+    assert (alone.shared, beside.shared) == (False, True)
+    assert beside.differences[-1] == "another measurement ran on the machine"
+    assert not any("another measurement" in one for one in alone.differences)
 
 
 def test_a_record_judges_the_claim_of_a_workload_or_is_refused():

@@ -142,7 +142,7 @@ def test_variants_that_cannot_be_told_apart_read_no_difference_shown(tmp_path):
 def test_traces_of_the_other_order_do_not_explain_a_ratio(tmp_path):
     slower = Example(experiments=1, epoch_s=(("baseline", 1.0), ("fast", 1.5)))
     text = report_of(make_results(tmp_path / "results", slower))
-    assert "- **Why**: The profiler turns the order round, so the traces do not explain the ratio: " in text
+    assert "- **Why**: Without the profiler it is the other way round, so the traces do not explain the ratio: " in text
     assert "MONAI baseline script takes 0.424 s more per epoch under the profiler; it adds 0.553 s of idle GPU" in text
 
 

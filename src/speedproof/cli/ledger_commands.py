@@ -98,7 +98,7 @@ def run_ledger_entry(
             verdict = run_entry(name, entry, place, out, changes, status)
         print_verdict(verdict.model_copy(update={"next_command": None}))  # it would run in another folder
         outcome = judge_entry(entry, out / name)
-        say(describe_entry_outcome(entry, outcome))
+        say(f"Documented number: {describe_entry_outcome(entry, outcome)}")
     raise typer.Exit(LEDGER_STATUS[outcome.verdict])
 
 

@@ -188,7 +188,7 @@ def _explain(main: RatioFinding, evidence: Evidence) -> Words:
     fast, slow = (one.name for one in main.faster_first)
     if main.kind == "ratio" and fast in accounts and slow in accounts:
         turned = main.is_shown and accounts[fast].total_s > accounts[slow].total_s
-        doubt = ["The profiler turns the order round, so the traces do not explain the ratio: "] if turned else []
+        doubt = ["Without the profiler it is the other way round, so the traces do not explain the ratio: "] if turned else []
         return [*doubt, VariantName(accounts[fast].title), " takes ", explain(accounts[slow], accounts[fast])]
     lone = " The two traces cannot be compared." if {fast, slow} <= set(traces) else " The other variant has no trace here."
     named, more = ([slow, fast], lone) if main.kind == "ratio" else ([main.subject.name], "")

@@ -20,6 +20,7 @@ from speedproof.util.text import capitalize, write_setting
 _BACKTICKS = re.compile("`([^`]*)`")  # around commands, in texts that no report reads as markup
 _NO_TECHNIQUES = {"title", "epochs", "validate_every"}
 _OBSERVED, _OTHERS = "Epoch by our clock", "Other programs"
+_LEAST_SHARE = 0.0005  # of the cores: less is a rounding of two measured times
 _NOTES = {
     _OBSERVED: "Epochs as reported and by our clock: means with their validation, without the first epoch if there are others.",
     _OTHERS: "Other programs: their share of the cores during the run.",
@@ -104,7 +105,7 @@ def _list_measured(evidence: Evidence) -> dict[str, Row]:
         ],
         "Epoch as reported": [format_value(one.reported_s if one else None, "s") for one in clocks],
         _OBSERVED: [format_value(one.observed_s if one else None, "s") for one in clocks],
-        _OTHERS: [format_value(share, "%") for share in loads],
+        _OTHERS: [format_value(share if share is None or share >= _LEAST_SHARE else 0.0, "%") for share in loads],
     }
     if metric == PROCESS:
         del columns[evidence.comparison.title_of(metric)]

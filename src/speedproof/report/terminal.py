@@ -120,7 +120,7 @@ def print_listing(console: Console, listing: Listing) -> None:
     listing = listing.filled()
     rows = [[plain(printable(cell)) for cell in row] for row in listing.rows[: listing.most]]
     columns = [
-        _Column(column.lstrip(">"), cells, column.startswith(">"))
+        _Column(column.lstrip(">="), cells, column.startswith(">"), column.startswith("="))
         for column, cells in zip(listing.columns, zip(*rows, strict=True), strict=True)
     ]
     if listing.title:
@@ -141,6 +141,7 @@ class _Column:
     title: str
     cells: Sequence[str]
     numbers: bool
+    names: bool  # to be copied
 
     @cached_property
     def longest(self) -> int:
@@ -149,8 +150,8 @@ class _Column:
 
     @property
     def whole(self) -> bool:
-        """Return whether its cells stay on one line each: numbers do, and their name takes as many as it must."""
-        return self.numbers and self.longest <= LONGEST_NAME
+        """Return whether its cells stay on one line each: numbers and names do, and their title takes as many as it must."""
+        return self.names or (self.numbers and self.longest <= LONGEST_NAME)
 
     @property
     def least(self) -> int:

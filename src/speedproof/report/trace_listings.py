@@ -20,7 +20,7 @@ LONGEST_NAME = 24  # characters of a kernel's name beside others, and of a numbe
 
 @dataclass(frozen=True)
 class Listing:
-    """A table: columns that begin with `>` hold numbers. At most `most` rows are shown."""
+    """A table: columns that begin with `>` hold numbers, with `=` names that stay whole. At most `most` rows are shown."""
 
     title: str
     columns: Sequence[str]

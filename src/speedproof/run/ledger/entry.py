@@ -14,7 +14,7 @@ from speedproof.run.proof.request import ProofRequest, check_request
 from speedproof.stats.claims_file import Date, Speedup, load_claims
 from speedproof.stats.stated_number import StatedNumber, Tolerance, describe_stated, list_bounds_of
 from speedproof.util.errors import ConfigError
-from speedproof.util.numbers import Unit
+from speedproof.util.numbers import Unit, format_range, format_value
 from speedproof.util.text import suggest
 from speedproof.util.yaml_input import read_yaml
 
@@ -125,7 +125,7 @@ class WorkloadClaim(Model):
     command: EntryText = Field(description="What measures it, in a checkout")
 
 
-Records = list[Annotated[str, Field(pattern=r"^(\.\./)?records/[\w.-]+$")]]
+KeptRecords = list[Annotated[str, Field(pattern=r"^(\.\./)?records/[\w.-]+$")]]
 
 
 class WorkloadEntry(Model):
@@ -134,7 +134,7 @@ class WorkloadEntry(Model):
     title: EntryText
     workload: WorkloadClaim
     needs: Needs
-    records: Records
+    records: KeptRecords
 
 
 class LedgerEntry(Model):
@@ -154,7 +154,7 @@ class LedgerEntry(Model):
     workload: WorkloadClaim | None = Field(None, description="What states and measures it instead of `proof`")
     conditions: list[EntryText] = Field(description="What differs from the source in every run of this entry")
     needs: Needs
-    records: Records = Field([], description="Kept records, the newest last; their paths in the ledger's folder")
+    records: KeptRecords = Field([], description="Kept records, the newest last; their paths in the ledger's folder")
 
     @model_validator(mode="after")
     def _can_be_run_and_judged(self) -> "LedgerEntry":
@@ -213,6 +213,14 @@ class LedgerEntry(Model):
                 return 1 + low, 1 + high
             case "percent less time":
                 return 1 / (1 - low), 1 / (1 - high) if high < 1 else math.inf
+
+    @property
+    def range_of_ratios(self) -> str:
+        """Return the ratios that reproduce the number in words."""
+        low, high = self.list_ratio_bounds()
+        if math.isinf(high):
+            return f"more than {format_value(low, '×')}"
+        return f"less than {format_value(high, '×')}" if low <= 0 else format_range(low, high, "×")
 
     @property
     def _tolerance(self) -> Tolerance | None:

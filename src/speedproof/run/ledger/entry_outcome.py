@@ -11,7 +11,7 @@ from speedproof.report.figures.figure_data import Evidence, read_evidence
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.report.objection_phrases import describe_objection
 from speedproof.results.comparison import Ratio
-from speedproof.results.comparison_rows import ClaimVerdict
+from speedproof.results.comparison_rows import MACHINE_KINDS, ClaimVerdict
 from speedproof.results.run_record import Conditions
 from speedproof.run.archive.rebuild import MARKDOWN_FILE
 from speedproof.run.ledger.entry import LedgerEntry, WorkloadClaim, normalize_package
@@ -21,7 +21,7 @@ from speedproof.stats.claims import judge_sample
 from speedproof.stats.claims_file import DocumentedClaim, Speedup, names_device
 from speedproof.stats.finding import Reader
 from speedproof.util.errors import RecordError
-from speedproof.util.numbers import format_count, format_ratio
+from speedproof.util.numbers import format_count, format_ratio, format_value
 from speedproof.util.secrets import scrub_command
 
 # Exit statuses of `ledger run` and `ledger show`. 3 is an error.
@@ -46,6 +46,7 @@ class EntryOutcome(BaseModel):
     high: float | None = None
     pairs: int = 0
     machine: str = ""
+    shared: bool = False  # whether another measurement ran on the machine meanwhile
     date: str = ""
     versions: dict[str, str] = {}
     quality: str = ""
@@ -80,20 +81,25 @@ def judge_entry(entry: LedgerEntry, folder: Path) -> EntryOutcome:
     versions = _read_versions(entry, evidence)
     place = {
         "machine": comparison.conditions.device_name(),
+        "shared": _had_company(evidence),
         "date": evidence.results.days,
         "versions": versions,
         "why": _explain(evidence, folder),
-        "differences": _list_differences(entry, comparison.conditions, versions),
         "results": folder,
     }
     reference, candidate = name_variants(entry.request)
     ratio = Reader(comparison, asked).find_timed(reference, candidate, asked.metric)
+    differences = _list_differences(entry, comparison.conditions, versions)
     if ratio is None:
-        return EntryOutcome(**place, reason="no pair of runs that can be compared")
+        return EntryOutcome(**place, differences=differences, reason="no pair of runs that can be compared")
+    disturbed = [one for one in ratio.objections if one.kind in MACHINE_KINDS and not one.blocks]
+    differences += [describe_objection(one, comparison.variants) for one in disturbed]
+    differences += ["another measurement ran on the machine"] if place["shared"] else []
     verdict, reasons = _judge(entry, ratio)
     reasons += [describe_objection(one, comparison.variants) for one in ratio.objections if one.blocks]
     return EntryOutcome(
         **place,
+        differences=differences,
         verdict=verdict,
         ratio=ratio.centre,
         low=ratio.low,
@@ -116,6 +122,7 @@ def _take_claim(workload: WorkloadClaim, evidence: Evidence, folder: Path) -> En
         high=result.high,
         pairs=result.counted or 0,
         machine=evidence.comparison.conditions.device_name(),
+        shared=_had_company(evidence),
         date=evidence.results.days,
         why=_explain(evidence, folder),
         differences=result.conditions,
@@ -136,12 +143,20 @@ def _judge(entry: LedgerEntry, ratio: Ratio) -> tuple[ClaimVerdict, list[str]]:
         stated=entry.number.stated,
     )
     judged = judge_sample(claim, ratio, entry.list_ratio_bounds())
-    return ("inconclusive" if ratio.contested else judged.verdict), list(judged.reasons)
+    ends = [end for end in entry.list_ratio_bounds() if ratio.low is not None and ratio.high and ratio.low < end < ratio.high]
+    crossed = [f"the interval holds {format_value(end, '×')}, an end of what reproduces it" for end in ends[:1]]
+    return ("inconclusive" if ratio.contested else judged.verdict), [*judged.reasons, *crossed]
+
+
+def _had_company(evidence: Evidence) -> bool:
+    return any(run.had_company for run in evidence.results.runs)
 
 
 def _explain(evidence: Evidence, folder: Path) -> str:
     """Return what the traces say; a record keeps no analysis of them, but its report says it."""
-    if not evidence.traces and any(run.run.mode == "profiled" for run in evidence.results.runs):
+    if not any(run.run.mode == "profiled" for run in evidence.results.runs):
+        return "no run was profiled"
+    if not evidence.traces:
         return f"see {folder / MARKDOWN_FILE}"
     return join_words(compose_first_screen(evidence).why)
 

@@ -10,6 +10,7 @@ from typing import get_args
 
 from speedproof.report.document import Link, Row, Words
 from speedproof.report.records_overview import tabulate_words
+from speedproof.report.scope import SHARED_MACHINE
 from speedproof.report.trace_listings import Listing
 from speedproof.results.comparison_rows import ClaimVerdict
 from speedproof.results.files import read_text
@@ -26,14 +27,14 @@ _NOT_MEASURED = EntryOutcome()
 
 def list_ledger(judged: JudgedEntries) -> Listing:
     """Return a row for each entry, with its newest outcome."""
-    columns = ["id", "project", "documented", "measured (95 % interval)", "outcome", ">est. minutes", "on"]
+    columns = ["=id", "documented", "measured (95 % interval)", "outcome", ">est. minutes", "on"]
     rows = [_describe_row(name, entry, (outcomes or [_NOT_MEASURED])[0]) for name, (entry, outcomes) in judged.items()]
     return Listing("", columns, rows, most=len(rows))
 
 
 def _describe_row(name: str, entry: LedgerEntry, outcome: EntryOutcome) -> Row:
     minutes, device = f"{entry.needs.minutes:g}", "GPU" if entry.needs.gpu else "CPU"
-    return [name, entry.source.project, entry.documented, describe_measured(outcome), outcome.verdict, minutes, device]
+    return [name, entry.documented, describe_measured(outcome), outcome.verdict, minutes, device]
 
 
 def describe_entry(entry: LedgerEntry, outcomes: Sequence[EntryOutcome]) -> Iterator[str]:
@@ -41,6 +42,7 @@ def describe_entry(entry: LedgerEntry, outcomes: Sequence[EntryOutcome]) -> Iter
     yield entry.title
     yield f"Source: {entry.source.project}, {entry.source.place}, {entry.source.url}"
     yield f"Documented: {entry.documented}: {entry.number.text}"
+    yield f"Reproduced by: {entry.range_of_ratios}"
     yield f"Program: {entry.program}"
     yield f"Needs: {', '.join([*(['a GPU'] if entry.needs.gpu else []), *entry.needs.packages])}"
     for outcome in outcomes:
@@ -111,13 +113,17 @@ def _tabulate_page(page: Path, ledger: Path, judged: JudgedEntries) -> str:
     return tabulate_words(header, rows)
 
 
+def _name_machine(outcome: EntryOutcome) -> str:
+    return f"{outcome.machine}, {SHARED_MACHINE}" if outcome.shared else outcome.machine
+
+
 def _describe_page_row(entry: LedgerEntry, outcome: EntryOutcome, page: Path) -> list[Words]:
     report = os.path.relpath((outcome.results / "report.md").absolute(), page.absolute().parent) if outcome.results else ""
     return [
         Link(entry.source.project, entry.source.url),
         entry.program,
         f"{entry.documented}, {entry.source.machine}",
-        f"{describe_measured(outcome)}, {outcome.machine}" if outcome.ratio else NO_NUMBER,
+        f"{describe_measured(outcome)}, {_name_machine(outcome)}" if outcome.ratio else NO_NUMBER,
         str(len(outcome.differences)) if outcome.ratio else NO_NUMBER,
         Link(outcome.verdict, report) if report else outcome.verdict,
         outcome.date or NO_NUMBER,
