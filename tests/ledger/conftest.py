@@ -34,9 +34,9 @@ def describe_mine(**changes):
     return values | changes
 
 
-def describe_published(content: bytes):
+def describe_published(content: bytes, path: str = "src/a.sh"):
     """Return keys of an entry whose program is published with this content."""
-    files = {"src/a.sh": hashlib.sha256(content).hexdigest()}
+    files = {path: hashlib.sha256(content).hexdigest()}
     repository = {"repository": "https://github.com/one/two", "commit": "0123456789" * 4}
     return {"published": [{"title": "Two", **repository, "licence": "MIT", "files": files}], "ours": []}
 

@@ -80,6 +80,12 @@ def test_a_number_is_a_range_of_ratios_however_its_source_counts(number, low, hi
         ({"number": number_of("about", value="2", tolerance="vague")}, "unknown tolerance `vague`; add it to `tolerances`"),
         ({"number": number_of("exactly", value="2", printed_in="min")}, "`printed_in` is the unit of a time"),
         ({"ours": []}, "no program; give `published`, or `ours`"),
+        (
+            {"number": number_of("exactly", "percent less time", value="100")},
+            "nothing takes 100 % less time; is it `percent faster`?",
+        ),
+        (describe_published(b"", "./a.sh"), "'./a.sh' is not a path inside a repository"),
+        (describe_published(b"", "a.sh/b.sh") | {"ours": ["a.sh"]}, "a.sh is a file and a folder"),
         ({"ours": ["b.sh"]}, "ours: no b.sh in "),
         ({"ours": ["../a.sh"]}, "ours.0: must match"),
         ({"proof": {"commands": ["sh a.sh"]}}, "proof: commands: only one command"),
@@ -269,6 +275,7 @@ def test_a_workload_states_a_number_and_measures_it(ledger, tmp_path):
     result = call("run", "epoch", "--quiet")
     assert status_of(result) == 3
     assert "epoch: a workload measures it: run `snakemake -c 8`, and read results/report.html" in str(result.exception)
+    assert not (tmp_path / "results").exists()
     path.write_text(json.dumps(entry | {"workload": measured_by | {"claim": "other"}}))
     with pytest.raises(ConfigError, match=r"workload\.claim: \.\./workloads/mine/claims\.yaml states no speedup `other`"):
         load_entry(path)
@@ -280,6 +287,32 @@ def test_what_else_the_machine_did_is_a_condition_that_differs():
     assert (alone.shared, beside.shared) == (False, True)
     assert beside.differences[-1] == "another measurement ran on the machine"
     assert not any("another measurement" in one for one in alone.differences)
+
+
+def test_own_results_that_cannot_be_judged_hide_no_record(ledger, measured, tmp_path):
+    measured(2.0, 1.0)
+    assert call("run", "mine", "--quiet").exit_code == 0
+    ledger(proof=describe_mine()["proof"] | {"commands": ["sh a.sh 3", "sh a.sh 1"]})
+    shown = call("show", "mine")
+    assert shown.exit_code == 2
+    assert "holds a proof of other commands than the entry's; remove it" in shown.output
+    assert call("list").exit_code == 0
+
+
+def test_a_record_of_another_entry_is_named_by_the_check(ledger, tmp_path):
+    shutil.copytree(ROOT / "ledger/records/2026-11-27-cpu-numpy_einsum", tmp_path / "ledger/records/one")
+    ledger(records=["records/one"])
+    (mistake,) = list_ledger_mistakes(tmp_path / "ledger")
+    assert "mine.yaml: records: " in mistake and "holds a proof of other commands than the entry's" in mistake
+
+
+def test_a_workload_that_states_another_number_than_a_record_judged_needs_a_new_record():
+    entry = load_entry(ROOT / "ledger/monai_mixed_precision.yaml")
+    other = entry.model_copy(update={"number": entry.number.model_copy(update={"reads": "percent faster"})})
+    with pytest.raises(
+        RecordError, match=r"judged about 1\.1× .*, and \S+claims\.yaml now states .* faster; rebuild the record"
+    ):
+        judge_entry(other, ROOT / "records/2026-11-24-h100-mixed-precision")
 
 
 def test_a_record_judges_the_claim_of_a_workload_or_is_refused():
@@ -340,6 +373,10 @@ def test_a_page_may_show_some_entries_alone(ledger, tmp_path):
     assert "(ledger/mine.yaml)" in text and "yours" not in text and "numbers of" not in text
     page.write_text(text)
     assert compose_ledger_page(page, tmp_path / "ledger", {"mine": (entry, [])}) == text
+    page.write_text(f"{BEGIN_TABLE}\nkept\n{BEGIN_TABLE.removesuffix(' -->')}\nno-id\n-->\n{END_TABLE}\n")
+    with pytest.raises(ConfigError, match=r"README\.md: needs a line .*, each once; mend them"):
+        compose_ledger_page(page, tmp_path / "ledger", {"mine": (entry, [])})
+    page.write_text(text)
     with pytest.raises(ConfigError, match=r"README\.md: no entry mine in .*ledger; correct the line"):
         compose_ledger_page(page, tmp_path / "ledger", {"yours": (entry, [])})
 

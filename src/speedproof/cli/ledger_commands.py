@@ -89,11 +89,12 @@ def run_ledger_entry(
             status.go_on_with("starting")
             from speedproof.run.ledger.entry import find_entry_file, load_entry
             from speedproof.run.ledger.entry_outcome import LEDGER_STATUS, describe_entry_outcome, judge_entry
-            from speedproof.run.ledger.run_entry import lay_out_programs, run_entry
+            from speedproof.run.ledger.run_entry import lay_out_programs, refuse_unrunnable, run_entry
             from speedproof.run.proof.verdict_output import print_verdict
 
             changes = {"wait": wait, **({"rounds": rounds} if rounds else {})}
             entry = load_entry(find_entry_file(ledger, name))
+            refuse_unrunnable(name, entry)
             place = lay_out_programs(name, entry, ledger, out, source)
             verdict = run_entry(name, entry, place, out, changes, status)
         print_verdict(verdict.model_copy(update={"next_command": None}))  # it would run in another folder

@@ -20,7 +20,7 @@ _WAY_OUT = "get the repository by other means and name its folder"
 
 def _check_path(path: str) -> str:
     parts = PurePosixPath(path).parts
-    if not parts or path.startswith("/") or ".." in parts or "\0" in path:
+    if not parts or path.startswith("/") or ".." in parts or "\0" in path or path != str(PurePosixPath(path)):
         raise ValueError(f"{path!r:.60} is not a path inside a repository")
     return path
 

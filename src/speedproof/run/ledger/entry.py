@@ -13,8 +13,8 @@ from speedproof.results.published import Published
 from speedproof.run.proof.request import ProofRequest, check_request
 from speedproof.stats.claims_file import Date, Speedup, load_claims
 from speedproof.stats.stated_number import StatedNumber, Tolerance, describe_stated, list_bounds_of
-from speedproof.util.errors import ConfigError
-from speedproof.util.numbers import Unit, format_range, format_value
+from speedproof.util.errors import ConfigError, SpeedproofError
+from speedproof.util.numbers import Unit, format_value
 from speedproof.util.text import suggest
 from speedproof.util.yaml_input import read_yaml
 
@@ -161,6 +161,11 @@ class LedgerEntry(Model):
         stated = self.number.stated
         if len(set(self.files)) < len(self.files):
             raise ValueError("two programs of the same name; give each commit a `folder`")
+        if both := {str(parent) for path in self.files for parent in PurePosixPath(path).parents} & set(self.files):
+            raise ValueError(f"{min(both)} is a file and a folder; give each commit another `folder`")
+        digits = [float(one) for one in (stated.value, stated.low, stated.high) if one]
+        if self.number.reads == "percent less time" and max(digits, default=0) >= 100:
+            raise ValueError("number.stated: nothing takes 100 % less time; is it `percent faster`?")
         if stated.tolerance not in (None, *self.tolerances):
             raise ValueError(f"number.stated: unknown tolerance `{stated.tolerance}`; add it to `tolerances`")
         if stated.printed_in is not None:
@@ -220,7 +225,7 @@ class LedgerEntry(Model):
         low, high = self.list_ratio_bounds()
         if math.isinf(high):
             return f"more than {format_value(low, '×')}"
-        return f"less than {format_value(high, '×')}" if low <= 0 else format_range(low, high, "×")
+        return f"less than {format_value(high, '×')}" if low <= 0 else f"{low:.4g}–{high:.4g}×"
 
     @property
     def _tolerance(self) -> Tolerance | None:
@@ -240,30 +245,32 @@ def load_entry(path: Path) -> LedgerEntry:
 
 def _read_claim(entry: WorkloadEntry, path: Path) -> LedgerEntry:
     """Return an entry with what the workload's claims say of its number."""
-    stated, name = load_claims(path.parent / entry.workload.claims), entry.workload.claim
+    try:
+        stated, name = load_claims(path.parent / entry.workload.claims), entry.workload.claim
+    except SpeedproofError as error:
+        raise ConfigError(f"{path}: workload.claims: {error}") from None
     claim = next((one for one in stated.claims if one.id == name and isinstance(one.quantity, Speedup)), None)
     if claim is None:
         raise ConfigError(f"{path}: workload.claim: {entry.workload.claims} states no speedup `{name}`; correct it")
     source = stated.sources[claim.source]
-    return LedgerEntry(
-        title=entry.title,
-        source=DocumentedSource(
-            project=entry.workload.project,
-            address=source.url,
-            place=claim.place,
-            date=claim.date,
-            hardware=source.hardware,
-            device=source.gpu,
-            software=source.software,
-            data=stated.dataset or "not stated",
-        ),
-        number=DocumentedNumber(text=claim.text, stated=claim.stated),
-        tolerances=stated.tolerances,
-        workload=entry.workload,
-        conditions=[],  # its records list them
-        needs=entry.needs,
-        records=entry.records,
-    )
+    documented = {
+        "project": entry.workload.project,
+        "address": source.url,
+        "place": claim.place,
+        "date": claim.date,
+        "hardware": source.hardware,
+        "device": source.gpu,
+        "software": source.software,
+        "data": stated.dataset or "not stated",
+    }
+    values = {
+        **dict(entry),
+        "source": documented,
+        "number": {"text": claim.text, "stated": claim.stated},
+        "tolerances": stated.tolerances,
+        "conditions": [],  # its records list them
+    }
+    return validate(LedgerEntry, values, f"{path}: {entry.workload.claims}, {name}")
 
 
 def list_entry_files(ledger: Path) -> dict[str, Path]:

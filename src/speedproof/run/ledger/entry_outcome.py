@@ -57,12 +57,22 @@ class EntryOutcome(BaseModel):
 
 
 def find_outcomes(name: str, entry: LedgerEntry, ledger: Path, own: Path | None) -> list[EntryOutcome]:
-    """Return what was found in a folder of the user's own results, if there is one, then in kept records, the newest first."""
-    places = [own / name] if own and (own / name / VERDICT_FILE).is_file() else []
-    return [
-        judge_entry(entry, place)
-        for place in (*places, *(Path(os.path.normpath(ledger / record)) for record in reversed(entry.records)))
-    ]
+    """Return what was found in a folder of the user's own results, if there is one, then in kept records, the newest first.
+
+    Own results that cannot be judged, as those of an entry that has changed since, are an outcome with the reason.
+    """
+    found = []
+    if own and (own / name / VERDICT_FILE).is_file():
+        try:
+            found = [judge_entry(entry, own / name)]
+        except RecordError as error:
+            found = [EntryOutcome(reason=str(error))]
+    return [*found, *(judge_entry(entry, locate_record(ledger, record)) for record in reversed(entry.records))]
+
+
+def locate_record(ledger: Path, record: str) -> Path:
+    """Return the folder of a kept record."""
+    return Path(os.path.normpath(ledger / record))
 
 
 def judge_entry(entry: LedgerEntry, folder: Path) -> EntryOutcome:
@@ -73,7 +83,7 @@ def judge_entry(entry: LedgerEntry, folder: Path) -> EntryOutcome:
     check_finished(folder)
     evidence = read_evidence(take_results(folder))
     if entry.workload:
-        return _take_claim(entry.workload, evidence, folder)
+        return _take_claim(entry, entry.workload, evidence, folder)
     asked, comparison = evidence.asked, evidence.comparison
     commands = [scrub_command(command) for command in entry.request.commands]
     if asked is None or shlex.split(asked.command)[2:4] != commands:
@@ -110,11 +120,15 @@ def judge_entry(entry: LedgerEntry, folder: Path) -> EntryOutcome:
     )
 
 
-def _take_claim(workload: WorkloadClaim, evidence: Evidence, folder: Path) -> EntryOutcome:
-    """Return what a workload's results say of one of its claims. Raises :class:`RecordError` if they do not judge it."""
+def _take_claim(entry: LedgerEntry, workload: WorkloadClaim, evidence: Evidence, folder: Path) -> EntryOutcome:
+    """Return what a workload's results say of one of its claims. Raises :class:`RecordError` if they judge none, or another."""
     result = next((one for one in evidence.comparison.claims if one.id == workload.claim), None)
     if result is None:
         raise RecordError(f"{folder}: does not judge {workload.claim}; name another record")
+    if result.documented != entry.documented:
+        raise RecordError(
+            f"{folder}: judged {result.documented}, and {workload.claims} now states {entry.documented}; rebuild the record"
+        )
     return EntryOutcome(
         verdict=result.verdict,
         ratio=result.measured,

@@ -9,7 +9,8 @@ import requests
 from speedproof.results.download import TIMEOUT_S
 from speedproof.results.published import fetch_published
 from speedproof.run.ledger.entry import PROGRAMS_FOLDER, LedgerEntry, list_entry_files, load_entry
-from speedproof.util.errors import ConfigError, DataError
+from speedproof.run.ledger.entry_outcome import judge_entry, locate_record
+from speedproof.util.errors import ConfigError, DataError, SpeedproofError
 
 
 def list_ledger_mistakes(ledger: Path, online: bool = False) -> Iterator[str]:
@@ -25,13 +26,25 @@ def list_ledger_mistakes(ledger: Path, online: bool = False) -> Iterator[str]:
     there = {path.name for path in (ledger / PROGRAMS_FOLDER).iterdir()} if (ledger / PROGRAMS_FOLDER).is_dir() else set()
     for path, entry in entries.items():
         yield from (f"{path}: ours: no {one} in {ledger / PROGRAMS_FOLDER}; add it" for one in entry.ours if one not in there)
-        yield from (f"{path}: records: no {one}; correct it" for one in entry.records if not (ledger / one).is_dir())
+        yield from (f"{path}: {problem}" for problem in _list_wrong_records(entry, ledger))
         if online:
             yield from (f"{path}: {problem}" for problem in _list_lost_sources(entry))
     used = {one for entry in entries.values() for one in entry.ours}
     yield from (
         f"{ledger / PROGRAMS_FOLDER / one}: no entry runs it; remove it" for one in sorted(there - used - {"__pycache__"})
     )
+
+
+def _list_wrong_records(entry: LedgerEntry, ledger: Path) -> Iterator[str]:
+    for record in entry.records:
+        folder = locate_record(ledger, record)
+        if not folder.is_dir():
+            yield f"records: no {record}; correct it"
+            continue
+        try:
+            judge_entry(entry, folder)
+        except SpeedproofError as error:
+            yield f"records: {error}"
 
 
 def _list_lost_sources(entry: LedgerEntry) -> Iterator[str]:

@@ -20,7 +20,8 @@ from speedproof.util.errors import ConfigError
 from speedproof.util.numbers import NO_NUMBER, format_count
 
 JudgedEntries = Mapping[str, tuple[LedgerEntry, list[EntryOutcome]]]
-_BEGIN = re.compile(r"<!-- ledger: written by `speedproof ledger list`(?:\n(?P<ids>[\w\s]*))?\s*-->")
+_ANY_BEGIN = "<!-- ledger: written by"
+_BEGIN = re.compile(r"<!-- ledger: written by `speedproof ledger list`(?:\s+(?P<ids>[^>]*?))?\s*-->")
 BEGIN_TABLE, END_TABLE = "<!-- ledger: written by `speedproof ledger list` -->", "<!-- end of ledger -->"
 _NOT_MEASURED = EntryOutcome()
 
@@ -70,8 +71,8 @@ def compose_ledger_page(page: Path, ledger: Path, judged: JudgedEntries) -> str:
     """
     text = read_text(page)
     begin = _BEGIN.search(text)
-    if not begin or text.count(END_TABLE) != 1 or text.index(END_TABLE) < begin.end() or _BEGIN.search(text, begin.end()):
-        raise ConfigError(f"{page}: needs a line `{BEGIN_TABLE}` and after it `{END_TABLE}`, each once; add them")
+    if not begin or text.count(END_TABLE) != 1 or text.index(END_TABLE) < begin.end() or text.count(_ANY_BEGIN) != 1:
+        raise ConfigError(f"{page}: needs a line `{BEGIN_TABLE}` and after it `{END_TABLE}`, each once; mend them")
     named = (begin["ids"] or "").split()
     if unknown := [name for name in named if name not in judged]:
         raise ConfigError(f"{page}: no entry {unknown[0]} in {ledger}; correct the line `{begin[0].splitlines()[0]}`")

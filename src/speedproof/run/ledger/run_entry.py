@@ -19,18 +19,22 @@ from speedproof.util.errors import ConfigError
 _LAID_OUT, _FETCHED = ".programs", ".fetched"
 
 
+def refuse_unrunnable(name: str, entry: LedgerEntry) -> None:
+    """Raise :class:`ConfigError` if an entry cannot be run here, whatever its programs are."""
+    if entry.workload:
+        raise ConfigError(f"{name}: a workload measures it: run `{entry.workload.command}`, and read results/report.html")
+    if entry.needs.gpu and describe_gpu() is None:
+        raise ConfigError(f"{name}: needs a GPU, and `nvidia-smi` lists none here; run it on a machine that has one")
+
+
 def run_entry(name: str, entry: LedgerEntry, place: Path, out: Path, changes: Mapping[str, Any], status: Status) -> Verdict:
     """Prove an entry's commands in the folder `out`/`name`; `place` holds its programs.
 
     `changes` are keys of its request that have other values.
 
     Raises:
-        SpeedproofError: a GPU or a package is missing, or the proof failed
+        SpeedproofError: a package is missing, or the proof failed
     """
-    if entry.workload:
-        raise ConfigError(f"{name}: a workload measures it: run `{entry.workload.command}`, and read results/report.html")
-    if entry.needs.gpu and describe_gpu() is None:
-        raise ConfigError(f"{name}: needs a GPU, and `nvidia-smi` lists none here; run it on a machine that has one")
     check_packages(name, entry, place)
     return prove_request(entry.request.model_copy(update=changes), out / name, place, status)
 
