@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from speedproof.report.document import Bar, Bars, Piece
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.results.summary import IterationUnit, Summary, name_several
-from speedproof.results.trace_results import Difference
+from speedproof.results.trace_results import Difference, find_group
 from speedproof.util.numbers import format_value
 from speedproof.util.units import NS_PER_S
 
@@ -23,7 +23,6 @@ _UNLIKE = 8.0  # if one variant's epoch is this many times another's, each bar h
 _NOTHING_S = 0.5e-9  # below the clock's resolution
 _LEAST_TOLD = 0.05  # of a difference: a smaller reason beside the first one is not worth a word
 _MUCH_AGAINST = 0.15  # of a difference: what goes against it has to be said
-_KERNELS = "kernels: "  # before the group of kernels that lie in no phase
 
 
 @dataclass(frozen=True)
@@ -161,9 +160,9 @@ def explain(slow: Account, fast: Account) -> str:
 def _say_change(term: TermKey) -> str:
     """Return what changes as part of a sentence, which a comma would break."""
     kind, name = term
-    if kind == "gpu" and name.startswith(_KERNELS):
-        return f"{name.removeprefix(_KERNELS)} kernels"
-    return f"idle GPU ({name})" if kind == "idle" else _name_change(term)
+    if kind == "idle":
+        return f"idle GPU ({name})"
+    return f"{group} kernels" if kind == "gpu" and (group := find_group(name)) else _name_change(term)
 
 
 def _name_change(term: TermKey) -> str:

@@ -15,10 +15,21 @@ from speedproof.util.errors import RecordError
 
 DIFFERENCE_FILE = "difference.json"
 _MOST_TERMS = 3  # of those that a verdict names
+_KERNELS = "kernels: "
 
 
 class _Row(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+def name_group(group: str) -> str:
+    """Return the name of a term of kernels that no phase launched: `kernels: softmax`."""
+    return f"{_KERNELS}{group}"
+
+
+def find_group(name: str) -> str | None:
+    """Return the group of kernels that a term is of; None if it is of a phase."""
+    return name.removeprefix(_KERNELS) if name.startswith(_KERNELS) else None
 
 
 class Term(_Row):

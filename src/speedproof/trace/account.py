@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from speedproof.results.summary import Share
+from speedproof.results.trace_results import name_group
 from speedproof.trace.causes import UNEXPLAINED
 from speedproof.trace.events import Names, are_named, bounds_of, cover_events, join_names, make_names
 from speedproof.trace.intervals import Array, Intervals, difference, first_come, overlap
@@ -53,7 +54,7 @@ def _account_for_kernels(loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
 
 def _sum_by_group(loop: Loop, pieces: Intervals, names: Names) -> pd.DataFrame:
     owner, columns = _cut_by_parts(loop, pieces)
-    groups = [f"kernels: {group_of(str(name))}" for name in names.categories]
+    groups = [name_group(group_of(str(name))) for name in names.categories]
     codes, distinct = pd.factorize(np.array(groups, object))
     return _sum_by_name(columns.assign(name=make_names(codes[names.codes[owner]], distinct)), "gpu", NO_PHASE)
 
