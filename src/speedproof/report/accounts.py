@@ -20,7 +20,7 @@ _COLOURS = {"idle": 4, "gpu": 5, "cpu": 5}  # how many of a kind have a colour o
 _STEPS = 7  # of a waterfall
 _SHORTEST = 0.15  # percent: a thinner piece is invisible
 _UNLIKE = 8.0  # if one variant's epoch is this many times another's, each bar has its own scale
-_NOTHING_S = 0.5e-9  # below the clock's resolution
+NOTHING_S = 0.5e-9  # below the clock's resolution
 _LEAST_TOLD = 0.05  # of a difference: a smaller reason beside the first one is not worth a word
 _MUCH_AGAINST = 0.15  # of a difference: what goes against it has to be said
 
@@ -112,11 +112,11 @@ def draw_waterfall(slow: Account, fast: Account) -> Bars:
     changes = {term: fast.terms.get(term, 0.0) - slow.terms.get(term, 0.0) for term in _all_terms([slow, fast])}
     residual = changes.pop(RESIDUAL, 0.0)
     ordered = sorted(changes.items(), key=lambda change: -abs(change[1]))
-    steps = [(_name_change(term), seconds) for term, seconds in ordered[:_STEPS] if abs(seconds) > _NOTHING_S]
-    others = [change for change in ordered[_STEPS:] if abs(change[1]) > _NOTHING_S]
+    steps = [(_name_change(term), seconds) for term, seconds in ordered[:_STEPS] if abs(seconds) > NOTHING_S]
+    others = [change for change in ordered[_STEPS:] if abs(change[1]) > NOTHING_S]
     if others:
         steps.append((f"{len(others)} smaller terms", math.fsum(seconds for _, seconds in others)))
-    if abs(residual) > _NOTHING_S:
+    if abs(residual) > NOTHING_S:
         steps.append((_name_change(RESIDUAL), residual))
     ends = [slow.total_s]
     for _, seconds in steps:

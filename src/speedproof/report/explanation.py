@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
+from speedproof.report.accounts import NOTHING_S
 from speedproof.report.prose import Prose
 from speedproof.results.summary import Epoch, IdleGap, Summary, name_one
 from speedproof.results.trace_results import Difference
@@ -13,7 +14,6 @@ _PROSE = Prose("explanation.md.j2")
 # Causes and phases are named until they make up this share of what there is to explain, but never more than this many.
 _ENOUGH = 0.9
 _MOST = 4
-_NO_TIME_S = 0.5e-9  # below the clock's resolution
 
 
 def describe_gpu_use(title: str, summary: Summary) -> str:
@@ -26,7 +26,7 @@ def describe_gpu_use(title: str, summary: Summary) -> str:
         sentences.append(_PROSE["waits"](unit, causes))
     if summary.kernels:
         groups = _sum_by_name((kernel.group, kernel.seconds_per_epoch) for kernel in summary.kernels)
-        groups = {name: seconds for name, seconds in groups.items() if seconds > _NO_TIME_S} or groups
+        groups = {name: seconds for name, seconds in groups.items() if seconds > NOTHING_S} or groups
         top = max(summary.kernels, key=lambda kernel: kernel.seconds_per_epoch)
         sentences.append(_PROSE["kernels"](unit, sorted(groups.items(), key=lambda group: -group[1])[:2], top))
     return " ".join(sentences)
@@ -49,7 +49,8 @@ def explain_difference(difference: Difference, title_a: str, title_b: str) -> st
         for kind in ("idle", "gpu")
     )
     parts = [part for changes in (idle, kernels) for part in (sum(changes.values()), _largest(changes))]
-    return _PROSE["difference"](difference, name_one(difference.unit).capitalize(), (title_a, title_b), *parts)
+    unknown = abs(difference.residual_s) > NOTHING_S
+    return _PROSE["difference"](difference, name_one(difference.unit).capitalize(), (title_a, title_b), *parts, unknown)
 
 
 def measure_training_phases(summary: Summary) -> dict[str, float]:
