@@ -102,12 +102,12 @@ def _measure(part: Part, call: Call, precision: torch.dtype | None, graphs: bool
     with keeping_buffers(part), autocast:
         if part.find_misfit(x):
             return Times(float("inf"), 0.0)
-        above = torch.randn_like(part.compute_as_torch(x))
+        above = as_channels_last(torch.randn_like(part.compute_as_torch(x)))
         inputs = [one for one in (x, *part.parameters()) if one.requires_grad]
 
         def time_ms(compute: Callable[[Tensor], Tensor]) -> float:
             def call_once() -> None:
-                y = compute(x)
+                y = as_channels_last(compute(x))  # what follows reads channels last
                 if y.requires_grad:
                     torch.autograd.grad(y, inputs, above.to(y.dtype), allow_unused=True)
 
