@@ -77,7 +77,10 @@ class Chooser:
         arrangements = {} if self.training.graphs else self._arrange(left, report.times)
         found = recall_arrangements(self._about, arrangements, self.decisions)
         if found is None:
-            found = measure_arrangements(self.training, {name: one.install for name, one in arrangements.items()})
+            # In another layout, a network is hardly twice as fast, and cuDNN would search its kernels anew.
+            similar = {AS_IT_WAS: CHANNELS_LAST}
+            installs = {name: one.install for name, one in arrangements.items()}
+            found = measure_arrangements(self.training, installs, similar)
             for name, ms in found.items():
                 self.decisions.note(("network", name, *self._about), [ms])
         return self._install(left, arrangements, found, report)
@@ -91,9 +94,10 @@ class Chooser:
     def _arrange(self, left: dict[str, str], times: Mapping[str, Times]) -> dict[str, "_Choice"]:
         """Return the arrangements among which to choose, by their names."""
         self._plain.install()
-        choices = {AS_IT_WAS: _Choice(self, None, self._plain)}
+        choices = {}
         if lay_out(self.training.network):
             choices[CHANNELS_LAST] = _Choice(self, None, Arrangement.of(self.training.network))
+        choices[AS_IT_WAS] = _Choice(self, None, self._plain)
         with_parts = _list_choices(self.replace(left), left, times)
         return {name: _Choice(self, one) for name, one in with_parts.items()} | choices
 

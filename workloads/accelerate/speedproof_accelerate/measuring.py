@@ -177,7 +177,9 @@ def recall_arrangements(about: tuple[object, ...], names: Iterable[str], decisio
     return known if len(known) == len(found) else None
 
 
-def measure_arrangements(training: Training, arrangements: dict[str, Callable[[], None]]) -> dict[str, float]:
+def measure_arrangements(
+    training: Training, arrangements: dict[str, Callable[[], None]], similar: dict[str, str] | None = None
+) -> dict[str, float]:
     """Return how long a training pass of a network takes in each arrangement, in ms; one that runs out of memory: infinity.
 
     Arrangements take turns, so what else the machine does affects all alike. After a turn, those far behind are dropped.
@@ -185,13 +187,17 @@ def measure_arrangements(training: Training, arrangements: dict[str, Callable[[]
     Args:
         training: of the network, which then has any of the arrangements.
         arrangements: functions that install them, by their names.
+        similar: arrangements that are not measured if another, already measured, takes more than twice the least: infinity.
     """
+    others = similar or {}
     times: dict[str, list[float]] = {name: [] for name in arrangements}
     with keeping_buffers(training.network):
         for turn in range(_TURNS if len(arrangements) > 1 else 0):
-            best = min((min(one) for one in times.values() if one), default=float("inf"))
             for name, install in arrangements.items():
-                if turn == 0 or min(times[name]) < _HOPELESS * best:
+                best = min((min(one) for one in times.values() if one), default=float("inf"))
+                if turn == 0 and min(times.get(others.get(name, ""), []), default=0.0) > 2 * best:
+                    times[name].append(float("inf"))
+                elif turn == 0 or min(times[name]) < _HOPELESS * best:
                     install()
                     times[name].append(_take_turn(training.run, min(times[name], default=0.0)))
     return {name: min(one, default=0.0) for name, one in times.items()}

@@ -101,6 +101,16 @@ def test_a_network_that_is_slower_with_its_parts_is_what_it_was(clock, last):
     assert len({count for count, _ in asked.arrangements}) > 2  # also a few parts, and only the blocks
 
 
+def test_a_slow_network_is_not_measured_in_both_layouts(clock):
+    """Channels last, it takes more than twice as long as with its parts: contiguous, it would not be the fastest either."""
+    network = unet()
+    asked = clock(network, network_ms=lambda count, _: 1.0 if count else 3.0)
+    report = accelerate(network, draw(1, 1, 8, 8, 8), precision=None)
+    assert report.arrangements["as it was"] == float("inf")
+    assert (0, False) not in asked.arrangements
+    assert report.whole == measuring.Times(1.0, 3.0)
+
+
 def test_what_is_hardly_faster_is_not_taken(clock):
     network = small()
     clock(network, network_ms=lambda count, _: 0.99 if count else 1.0)
