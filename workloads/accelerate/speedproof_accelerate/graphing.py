@@ -1,22 +1,40 @@
-"""A network's forward and backward pass in training, each launched as one CUDA graph."""
+"""A network's forward and backward pass in training, each launched as one CUDA graph, for batches of a few shapes."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MethodType
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
+from speedproof_accelerate.kernels.autograd import refuse_double_backward
 from speedproof_accelerate.measuring import keeping_buffers
+from speedproof_accelerate.parts import as_plain
+
+SHAPES = 4  # of batches that are recorded; others are computed operation by operation
+_WARM_UPS = 3
 
 
-def graph_training(network: nn.Module, example: Tensor, precision: torch.dtype | None) -> None:
+def graph_training(network: nn.Module, example: Tensor, precision: torch.dtype | None, shapes: int = SHAPES) -> None:
     """Record what the network does in training with batches of the example's shape, and launch it as a whole from then on.
 
-    In training, the network then accepts batches of this shape only; in evaluation, of any shape. Weights and buffers keep
-    their addresses: load states into them, and use an optimizer that updates in place, as torch's do. Recording leaves
-    buffers unchanged.
+    The first training batch of another shape is recorded, too, up to so many shapes. All else is computed operation by
+    operation, as before: more shapes, evaluation, passes without gradients, a batch whose gradient is needed, and passes in
+    autocast of another precision. If weights or buffers have moved in memory, everything is recorded anew.
+
+    Recordings share memory, so a network's results and gradients are valid until its next training batch. The backward pass
+    of a batch must come before the next batch. Recording leaves buffers unchanged.
 
     Args:
-        network: in training mode, without hooks, on a GPU.
+        network: in training mode, on a GPU.
         example: shape (items, channels, …); its values do not matter.
         precision: of the autocast in which it trains. Default: no autocast.
+        shapes: at most so many are recorded, with the example's.
 
     Raises:
         ValueError: the network is not in training mode, or the example is not on a GPU.
@@ -25,7 +43,230 @@ def graph_training(network: nn.Module, example: Tensor, precision: torch.dtype |
         raise ValueError("graphs are recorded of a network in training; call its train() first")
     if not example.is_cuda:
         raise ValueError(f"graphs are recorded on a GPU; the example is on {example.device}")
-    # Autocast keeps no copies of weights between passes: a graph would find those of its recording.
-    autocast = torch.autocast("cuda", dtype=precision, enabled=precision is not None, cache_enabled=False)
-    with keeping_buffers(network), autocast:
-        torch.cuda.make_graphed_callables(network, (example.detach().clone(),), allow_unused_input=True)
+    earlier = vars(network).get("forward")
+    eager = earlier.eager if isinstance(earlier, GraphedForward) else network.forward
+    # Its collectives would be run by the ranks that record a shape, and awaited by the others.
+    synchronizes = any(isinstance(one, nn.SyncBatchNorm) for one in network.modules())
+    graphed = GraphedForward(network, eager, example.device, precision, 1 if synchronizes else shapes)
+    graphed.record(example)
+    network.forward = graphed
+
+
+@dataclass
+class Recording:
+    """The graphs of one shape of batches, and the tensors that they read and write.
+
+    Attributes:
+        given: the batch.
+        outs: the tensors in the result.
+        result: the result, with tensors in the places of `outs`.
+        above: gradients of `outs`; None: it has none.
+        parameters: those that are trained.
+        below: their gradients; None: it has none.
+        forward: the recorded forward pass.
+        backward: the recorded backward pass; None: nothing is trained.
+    """
+
+    given: Tensor
+    outs: list[Tensor]
+    result: Callable[[Sequence[Tensor]], Any]
+    above: list[Tensor | None]
+    parameters: list[nn.Parameter]
+    below: list[Tensor | None]
+    forward: Any
+    backward: Any
+
+    def compute(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Return the results of a batch."""
+        self.given.copy_(x)
+        self.forward.replay()
+        return tuple(one.detach() for one in self.outs)
+
+    def differentiate(self, gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
+        """Return the gradients of the parameters."""
+        for read, found in zip(self.above, gradients, strict=True):
+            if read is not None:
+                read.zero_() if found is None else read.copy_(found)
+        for parameter, made in zip(self.parameters, self.below, strict=True):
+            # Autograd keeps a first gradient without a copy: the next must not be written over it, but be added to it.
+            kept = parameter.grad
+            if kept is not None and made is not None and kept.data_ptr() == made.data_ptr():
+                parameter.grad = kept.clone()
+        if self.backward is not None:
+            self.backward.replay()
+        return [None if one is None else one.detach() for one in self.below]
+
+
+class GraphedForward:
+    """Takes the place of a network's `forward`: launches what is recorded, and calls the network's own for all else.
+
+    Attributes:
+        eager: the network's own.
+    """
+
+    def __init__(
+        self, network: nn.Module, eager: Callable[..., Any], device: torch.device, precision: torch.dtype | None, shapes: int
+    ) -> None:
+        """Record nothing yet."""
+        self.eager = eager
+        self._network, self._device, self._precision, self._shapes = network, device, precision, shapes
+        self._recordings: dict[tuple[torch.Size, torch.dtype], Recording | None] = {}
+        self._pool: Any = None
+        self._turn = 0
+        self._places = _list_tensors(network)
+        self._addresses = _find_addresses(self._places)
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """Return the network's result."""
+        if named or len(given) != 1 or not self._can_launch(given[0]):
+            return self.eager(*given, **named)
+        x = as_plain(given[0])
+        recording = self.record(x, required=False)
+        if recording is None:
+            return self.eager(*given)
+        self._turn += 1
+        return recording.result(cast(Any, _Replay.apply)(self, recording, x, *recording.parameters))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Return the plain `forward` of the network's copy, whose tensors no graph knows."""
+        copied = memo.get(id(self._network))
+        return MethodType(type(self._network).forward, copied) if copied is not None else self.eager
+
+    def record(self, x: Tensor, *, required: bool = True) -> Recording | None:
+        """Return the recording of a batch's shape, made if there is none; None: this shape is not recorded.
+
+        If it is not required, a failure is a warning.
+        """
+        if _find_addresses(self._places) != self._addresses:
+            self._recordings.clear()
+            self._pool = None  # the last graph's end ends it
+            self._places = _list_tensors(self._network)
+            self._addresses = _find_addresses(self._places)
+        key = x.shape, x.dtype
+        if key not in self._recordings and len(self._recordings) < self._shapes:
+            self._turn += 1
+            try:
+                self._recordings[key] = self._record(x)
+            except RuntimeError as error:
+                if required:
+                    raise
+                self._recordings[key] = None
+                said = str(error).partition("\n")[0]
+                warnings.warn(f"batches of shape {tuple(x.shape)} are not recorded as a graph: {said}", stacklevel=4)
+        return self._recordings.get(key)
+
+    def end_turn(self, turn: int) -> None:
+        """Begin a backward pass, of which each forward pass has one; both run before the next.
+
+        Raises:
+            RuntimeError: another pass has used the memory that this one reads.
+        """
+        if turn != self._turn:
+            raise RuntimeError(
+                "a backward pass of a network recorded as graphs finds the memory of another pass; "
+                "call backward once for each batch, before the next batch"
+            )
+        self._turn += 1
+
+    @property
+    def turn(self) -> int:
+        """Return the number of the pass that uses the memory."""
+        return self._turn
+
+    def _can_launch(self, x: Any) -> bool:
+        """Return whether a graph may compute a batch as the network would."""
+        if not (isinstance(x, Tensor) and self._network.training and torch.is_grad_enabled()):
+            return False
+        if x.device != self._device or x.requires_grad or torch.compiler.is_compiling():
+            return False
+        kind = self._device.type
+        if torch.is_autocast_enabled(kind) != (self._precision is not None):
+            return False
+        if self._precision is not None and torch.get_autocast_dtype(kind) != self._precision:
+            return False
+        return kind != "cuda" or not torch.cuda.is_current_stream_capturing()
+
+    def _record(self, x: Tensor) -> Recording:
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
+        # Autocast keeps no copies of weights between passes: a graph would find those of its recording.
+        autocast = torch.autocast("cuda", dtype=self._precision, enabled=self._precision is not None, cache_enabled=False)
+        parameters = [one for one in self._network.parameters() if one.requires_grad]
+        with keeping_buffers(self._network), autocast, torch.enable_grad():
+            return _record(self.eager, x.detach().clone(), parameters, self._pool)
+
+
+class _Replay(Function):
+    @staticmethod
+    def forward(ctx: Any, graphed: GraphedForward, recording: Recording, x: Tensor, *_: Tensor) -> tuple[Tensor, ...]:
+        ctx.graphed, ctx.recording, ctx.turn = graphed, recording, graphed.turn
+        ctx.set_materialize_grads(False)
+        outs = recording.compute(x)
+        ctx.mark_non_differentiable(*(out for out, above in zip(outs, recording.above, strict=True) if above is None))
+        return outs
+
+    @staticmethod
+    @refuse_double_backward
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        ctx.graphed.end_turn(ctx.turn)
+        return None, None, None, *ctx.recording.differentiate(gradients)
+
+
+def _record(eager: Callable[[Tensor], Any], given: Tensor, parameters: list[nn.Parameter], pool: Any) -> Recording:
+    """Record a forward and a backward pass."""
+    stream = torch.cuda.Stream()
+    # "thread_local": other threads go on, such as one that pins memory for the next batches.
+    record = partial(torch.cuda.graph, pool=pool, stream=stream, capture_error_mode="thread_local")
+
+    def differentiate(outs: list[Tensor], above: list[Tensor | None]) -> Sequence[Tensor | None]:
+        return torch.autograd.grad(
+            [out for out, one in zip(outs, above, strict=True) if one is not None],
+            parameters,
+            [one for one in above if one is not None],
+            allow_unused=True,
+        )
+
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        for _ in range(_WARM_UPS):  # libraries choose kernels, and compilers compile
+            outs = [one for one in tree_flatten(eager(given))[0] if isinstance(one, Tensor)]
+            above = [torch.zeros_like(out) if out.requires_grad else None for out in outs]
+            trains = bool(parameters) and any(one is not None for one in above)
+            if trains:
+                differentiate(outs, above)
+    torch.cuda.synchronize()
+    forward, backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph() if trains else None
+    del outs
+    with record(forward):
+        result = eager(given)
+    leaves, spec = tree_flatten(result)
+    outs = [one for one in leaves if isinstance(one, Tensor)]
+    below: Sequence[Tensor | None] = [None] * len(parameters)
+    if backward is not None:
+        with record(backward):
+            below = differentiate(outs, above)
+    plain = [one.detach() for one in outs]
+    return Recording(
+        given, plain, partial(_fill, _mark_tensors(leaves), spec), above, parameters, list(below), forward, backward
+    )
+
+
+def _mark_tensors(leaves: list[Any]) -> list[Any]:
+    """Return what a result holds beside tensors, with an ellipsis for each tensor."""
+    return [... if isinstance(one, Tensor) else one for one in leaves]
+
+
+def _fill(leaves: list[Any], spec: TreeSpec, outs: Sequence[Tensor]) -> Any:
+    """Return a result with these tensors."""
+    tensors = iter(outs)
+    return tree_unflatten([next(tensors) if one is ... else one for one in leaves], spec)
+
+
+def _list_tensors(network: nn.Module) -> list[tuple[dict[str, Any], str]]:
+    """Return where a network keeps its parameters and buffers."""
+    owners: list[dict[str, Any]] = [own for one in network.modules() for own in (one._parameters, one._buffers)]
+    return [(own, name) for own in {id(own): own for own in owners}.values() for name in own]
+
+
+def _find_addresses(places: list[tuple[dict[str, Any], str]]) -> list[int]:
+    """Return where in memory the tensors of these places are."""
+    return [0 if (one := own.get(name)) is None else one.data_ptr() for own, name in places]

@@ -1,7 +1,7 @@
 """How long parts of a network take by a kernel and by torch, at the shapes that a batch gives them."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,10 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from speedproof_accelerate.decisions import Decisions
 from speedproof_accelerate.kernels.channels_last import as_channels_last
 from speedproof_accelerate.parts import Part, load
 
 _WARM_UPS, _CALLS, _ROUNDS = 3, 5, 3
+# Of a network's arrangements: rounds, in each of which every arrangement runs for about so long, or at most so many passes.
+_TURNS, _TURN_MS, _MOST_PASSES = 6, 60.0, 8
+_HOPELESS = 1.25  # an arrangement that takes so much longer than the fastest is not measured again
 # A kernel shall be so much faster at least, or torch's own stays: below that is noise.
 _WORTH = 0.97
 
@@ -47,8 +51,38 @@ class Times:
         return self.kernel_ms < _WORTH * self.torch_ms
 
 
-def note_calls(network: nn.Module, example: Tensor, parts: dict[str, Part], precision: torch.dtype | None) -> dict[str, Call]:
+@dataclass(frozen=True)
+class Training:
+    """How a network will train: with batches like the example, and in autocast of this precision, or in none."""
+
+    network: nn.Module
+    example: Tensor
+    precision: torch.dtype | None
+    graphs: bool = False
+
+    def autocast(self) -> torch.autocast:
+        """Return the context of forward passes."""
+        return torch.autocast(self.example.device.type, dtype=self.precision, enabled=self.precision is not None)
+
+    def run(self) -> None:
+        """Do a forward and a backward pass, whose gradients nobody keeps."""
+        parameters = [one for one in self.network.parameters() if one.requires_grad]
+        with self.autocast():
+            total: Any = sum(one.float().mean() for one in _find_tensors(self.network(self.example)))
+        if parameters:
+            torch.autograd.grad(total, parameters, allow_unused=True)
+
+    def describe(self) -> tuple[object, ...]:
+        """Return what the network's times depend on: modules, trained parameters, the batch and torch's settings."""
+        trained = [(one.requires_grad, one.stride()) for one in self.network.parameters()]
+        about = f"{type(self.network).__module__} {self.network!r} {trained}"
+        example = self.example
+        return about, tuple(example.shape), example.stride(), example.dtype, self.precision, *_list_settings()
+
+
+def note_calls(training: Training, parts: dict[str, Part]) -> dict[str, Call]:
     """Return what each part is called with in a forward pass of the example, by its name; the network stays as it was."""
+    network, example = training.network, training.example
     calls: dict[str, Call] = {}
 
     def noting(name: str) -> Callable[[Tensor], None]:
@@ -57,8 +91,9 @@ def note_calls(network: nn.Module, example: Tensor, parts: dict[str, Part], prec
 
         return note
 
-    autocast = torch.autocast(example.device.type, dtype=precision, enabled=precision is not None)
-    with left_to_torch(parts, "its calls are noted"), keeping_buffers(network), torch.no_grad(), autocast:
+    # This pass is not timed: cuDNN need not search its fastest kernels.
+    unchanged = left_to_torch(parts, "its calls are noted"), keeping_buffers(network)
+    with unchanged[0], unchanged[1], torch.no_grad(), _without_search(), training.autocast():
         for name, part in parts.items():
             part.watch = noting(name)
         try:
@@ -69,30 +104,49 @@ def note_calls(network: nn.Module, example: Tensor, parts: dict[str, Part], prec
     return calls
 
 
-def compile_kernels(network: nn.Module, example: Tensor, precision: torch.dtype | None) -> None:
+def compile_kernels(training: Training) -> None:
     """Compile the kernels that a batch takes in both directions, each once, side by side on all cores."""
-    call_once = partial(train_once, network, example, precision)
+    example = training.example
     enter = partial(torch.cuda.set_device, example.device) if example.is_cuda else None  # each thread has a device of its own
-    with keeping_buffers(network), ThreadPoolExecutor(count_cores(), initializer=enter) as threads:
-        list(threads.map(lambda kernel: kernel(), load("precompile").collect_kernels([call_once])))
+    with keeping_buffers(training.network), ThreadPoolExecutor(count_cores(), initializer=enter) as threads:
+        list(threads.map(lambda kernel: kernel(), load("precompile").collect_kernels([training.run])))
 
 
-def measure_parts(
-    parts: dict[str, Part], calls: dict[str, Call], precision: torch.dtype | None, graphs: bool
-) -> dict[str, Times]:
-    """Return the times of each part that was called; equal parts of equal calls are measured once.
+class Stopwatch:
+    """Measures parts; equal parts of equal calls are measured once, also by earlier calls of `accelerate`."""
 
-    With `graphs` as the GPU takes them, else as they are launched one after another.
-    """
-    known: dict[tuple[str, Call], Times] = {}
-    found: dict[str, Times] = {}
-    for name, call in calls.items():
-        part = parts[name]
-        alike = (f"{type(part).__name__} {part!r}", call)
-        if alike not in known:
-            known[alike] = _measure(part, call, precision, graphs)
-        found[name] = known[alike]
-    return found
+    def __init__(self, precision: torch.dtype | None, graphs: bool, decisions: Decisions) -> None:
+        """With `graphs`, parts are measured as the GPU takes them, otherwise as they are launched one after another."""
+        self._precision, self._graphs, self._decisions = precision, graphs, decisions
+        self._known: dict[tuple[object, ...], Times] = {}
+
+    def recall(self, part: Part, call: Call) -> Times | None:
+        """Return the times of a part if they are known."""
+        key = self._key(part, call)
+        if key not in self._known and (found := self._decisions.find(key, 2)):
+            self._known[key] = Times(*found)
+        return self._known.get(key)
+
+    def measure(self, part: Part, call: Call) -> Times:
+        """Return the times of a part."""
+        known = self.recall(part, call)
+        if known is None:
+            known = _measure(part, call, self._precision, self._graphs)
+            key = self._key(part, call)
+            self._known[key] = known
+            self._decisions.note(key, [known.kernel_ms, known.torch_ms])
+        return known
+
+    def _key(self, part: Part, call: Call) -> tuple[object, ...]:
+        trained = tuple(one.requires_grad for one in part.parameters())
+        what = f"{type(part).__name__} {part!r}", tuple(call.shape), call.kind, call.differentiated, trained
+        return "part", *what, self._graphs, self._precision, *_list_settings()
+
+
+def _list_settings() -> tuple[bool, ...]:
+    """Return torch's settings that change how long its operations take."""
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    return cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32, matmul.allow_tf32
 
 
 def _measure(part: Part, call: Call, precision: torch.dtype | None, graphs: bool) -> Times:
@@ -116,22 +170,51 @@ def _measure(part: Part, call: Call, precision: torch.dtype | None, graphs: bool
         return Times(time_ms(part.compute), time_ms(part.compute_as_torch))
 
 
-def measure_network(network: nn.Module, example: Tensor, parts: dict[str, Part], precision: torch.dtype | None) -> Times:
-    """Return the times of a network with its parts, and with torch's own in all their places."""
-    call_once = partial(train_once, network, example, precision)
-    with keeping_buffers(network):
-        with_parts = _time_ms(call_once)
-        with left_to_torch(parts, "the network is measured without its parts"):
-            return Times(with_parts, _time_ms(call_once))
+def recall_arrangements(about: tuple[object, ...], names: Iterable[str], decisions: Decisions) -> dict[str, float] | None:
+    """Return how long a training pass takes in each arrangement, in ms, if all are known."""
+    found = {name: decisions.find(("network", name, *about), 1) for name in names}
+    known = {name: times[0] for name, times in found.items() if times is not None}
+    return known if len(known) == len(found) else None
 
 
-def train_once(network: nn.Module, example: Tensor, precision: torch.dtype | None) -> None:
-    """Do a forward and a backward pass, whose gradients nobody keeps."""
-    parameters = [one for one in network.parameters() if one.requires_grad]
-    with torch.autocast(example.device.type, dtype=precision, enabled=precision is not None):
-        total: Any = sum(one.float().mean() for one in _find_tensors(network(example)))
-    if parameters:
-        torch.autograd.grad(total, parameters, allow_unused=True)
+def measure_arrangements(
+    training: Training, arrangements: dict[str, Callable[[], None]], similar: dict[str, str] | None = None
+) -> dict[str, float]:
+    """Return how long a training pass of a network takes in each arrangement, in ms; one that runs out of memory: infinity.
+
+    Arrangements take turns, so what else the machine does affects all alike. After a turn, those far behind are dropped.
+
+    Args:
+        training: of the network, which then has any of the arrangements.
+        arrangements: functions that install them, by their names.
+        similar: arrangements that are not measured if another, already measured, takes more than twice the least: infinity.
+    """
+    others = similar or {}
+    times: dict[str, list[float]] = {name: [] for name in arrangements}
+    with keeping_buffers(training.network):
+        for turn in range(_TURNS if len(arrangements) > 1 else 0):
+            for name, install in arrangements.items():
+                best = min((min(one) for one in times.values() if one), default=float("inf"))
+                if turn == 0 and min(times.get(others.get(name, ""), []), default=0.0) > 2 * best:
+                    times[name].append(float("inf"))
+                elif turn == 0 or min(times[name]) < _HOPELESS * best:
+                    install()
+                    times[name].append(_take_turn(training.run, min(times[name], default=0.0)))
+    return {name: min(one, default=0.0) for name, one in times.items()}
+
+
+def _take_turn(call: Callable[[], None], known_ms: float) -> float:
+    """Return how long a call takes, of as many as fit into a turn."""
+    try:
+        if not known_ms:
+            for _ in range(_WARM_UPS - 1):
+                call()
+        known_ms = known_ms or _time_calls(call, 1)
+        call()
+        return _time_calls(call, max(min(round(_TURN_MS / max(known_ms, 1e-3)), _MOST_PASSES), 1))
+    except torch.OutOfMemoryError:
+        torch.cuda.empty_cache()
+        return float("inf")
 
 
 def _find_tensors(outs: Any) -> Iterator[Tensor]:
@@ -159,13 +242,23 @@ def left_to_torch(parts: dict[str, Part], reason: str) -> Iterator[None]:
 @contextmanager
 def keeping_buffers(module: nn.Module) -> Iterator[None]:
     """Leave a module's buffers afterwards as they were: running statistics count no trial."""
-    before = [buffer.clone() for buffer in module.buffers()]
+    before = [(buffer, buffer.clone()) for buffer in module.buffers()]
     try:
         yield
     finally:
         with torch.no_grad():
-            for buffer, values in zip(module.buffers(), before, strict=True):
+            for buffer, values in before:
                 buffer.copy_(values)
+
+
+@contextmanager
+def _without_search() -> Iterator[None]:
+    """Let cuDNN take the kernels that it assumes to be fast."""
+    before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 def _record(call: Callable[[], None]) -> Callable[[], None]:
@@ -187,13 +280,15 @@ def _time_ms(call: Callable[[], None]) -> float:
     """Return how long a call takes, of several one behind the other; the shortest of some rounds."""
     for _ in range(_WARM_UPS):
         call()
-    rounds = []
-    for _ in range(_ROUNDS):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(_CALLS):
-            call()
-        end.record()
-        end.synchronize()
-        rounds.append(begin.elapsed_time(end) / _CALLS)
-    return min(rounds)
+    return min(_time_calls(call, _CALLS) for _ in range(_ROUNDS))
+
+
+def _time_calls(call: Callable[[], None], calls: int) -> float:
+    """Return how long one of so many calls takes."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for _ in range(calls):
+        call()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) / calls

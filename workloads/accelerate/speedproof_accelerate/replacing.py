@@ -1,15 +1,18 @@
 """`accelerate(network)`: replace parts of a network by faster, equivalent ones, and report what was replaced, and why not."""
 
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import pairwise
+from time import perf_counter
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from speedproof_accelerate.arrangement import Arrangement, lay_out
 from speedproof_accelerate.bias_free import BiasFreeSequence, as_unit, omits_biases, takes_bias_away
+from speedproof_accelerate.choosing import Chooser, Replace, Replaced
+from speedproof_accelerate.decisions import Decisions, find_decisions
 from speedproof_accelerate.dynamic_networks import (
     DECODER,
     RESIDUAL_BLOCK,
@@ -20,17 +23,7 @@ from speedproof_accelerate.dynamic_networks import (
     restore_alias,
 )
 from speedproof_accelerate.graphing import graph_training
-from speedproof_accelerate.kernels.channels_last import channels_last_of
-from speedproof_accelerate.measuring import (
-    Call,
-    Times,
-    compile_kernels,
-    keeping_buffers,
-    measure_network,
-    measure_parts,
-    note_calls,
-    train_once,
-)
+from speedproof_accelerate.measuring import Training, compile_kernels, keeping_buffers
 from speedproof_accelerate.originals import (
     ACTIVATIONS,
     CONVOLUTIONS,
@@ -64,7 +57,9 @@ from speedproof_accelerate.parts import (
     as_plain,
     find_missing_gpu,
     find_obstacle,
+    load,
 )
+from speedproof_accelerate.report import Entry, Report
 
 # MONAI's blocks that call one activation behind each of their norms: the activation's name, and the norms'.
 _SHARED_ACTIVATIONS = {
@@ -74,53 +69,6 @@ _SHARED_ACTIVATIONS = {
 _MONAI_CONVOLUTION = "monai.networks.blocks.convolutions.Convolution"
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A module of the network: its name, its type, and what was done with it, or why not."""
-
-    name: str
-    module: str
-    note: str
-
-
-@dataclass
-class Report:
-    """What `accelerate` did.
-
-    Attributes:
-        replaced: modules that a part replaces.
-        kept: modules that stayed torch's, each with the reason.
-        bound: why no kernel runs at present (no GPU, no Triton); None: kernels run.
-        times: of each measured part, by its name: forward and backward, by the kernel and by torch.
-        whole: times of the network, if measured.
-        graphed: whether the network's passes are launched as graphs.
-        omitted: requests that were not fulfilled, each with the reason.
-    """
-
-    replaced: list[Entry] = field(default_factory=list)
-    kept: list[Entry] = field(default_factory=list)
-    bound: str | None = None
-    times: dict[str, Times] = field(default_factory=dict)
-    whole: Times | None = None
-    graphed: bool = False
-    omitted: list[str] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        """Return one line per kind of replaced and of kept modules."""
-        lines = [] if self.bound is None else [f"All is computed by torch: {self.bound}."]
-        lines += ["Forward and backward are launched as a CUDA graph each."] if self.graphed else []
-        lines += self.omitted
-        replaced = "replaced" if self.bound is None else "would be replaced where kernels run"
-        for title, entries in ((replaced, self.replaced), ("kept", self.kept)):
-            lines.append(f"{title}: {len(entries)}")
-            kinds = Counter((entry.module, entry.note) for entry in entries)
-            for (module, note), count in kinds.items():
-                first = next(entry.name for entry in entries if (entry.module, entry.note) == (module, note))
-                others = f" and {count - 1} more" if count > 1 else ""
-                lines.append(f"  {module}: {note} ({first}{others})")
-        return "\n".join(lines)
-
-
 def accelerate(
     network: nn.Module,
     example: Tensor | None = None,
@@ -128,6 +76,7 @@ def accelerate(
     *,
     compare: bool = True,
     graphs: bool = False,
+    remember: bool = True,
 ) -> Report:
     """Replace parts of a network, in place, by equivalent ones that are faster on an NVIDIA GPU.
 
@@ -141,9 +90,11 @@ def accelerate(
         example: a training batch on the network's device; with it, kernels are compiled in parallel, before they are needed.
         precision: of the autocast in which the network will train; None: no autocast.
         compare: with an example, time each part forward and backward at the shapes that it sees, and keep torch's own if it is
-            not slower. It takes some seconds. `torch.backends.cudnn.benchmark` counts as it is set.
-        graphs: launch forward and backward as a CUDA graph each, only for batches of the example's shape; see
-            :func:`speedproof_accelerate.graphing.graph_training`. Ignored without a GPU; the report names the reason.
+            not slower. Without graphs, then time the network: it stays as it was, or channels last, if that is not slower. It
+            takes some seconds. `torch.backends.cudnn.benchmark` counts as it is set.
+        graphs: launch forward and backward as a CUDA graph each; see :func:`speedproof_accelerate.graphing.graph_training`.
+            Ignored without a GPU; the report names the reason.
+        remember: keep these times in Triton's cache folder, and use those that are there.
 
     Raises:
         TypeError: the network is not a module, or is or contains one of TorchScript; or the example is not a tensor.
@@ -158,30 +109,44 @@ def accelerate(
     report = Report(bound=bound)
     if earlier := sum(isinstance(one, Part) for one in network.modules()):
         report.omitted.append(f"{earlier} parts of an earlier call stay as they are.")
-    places = [(module, dict(module._modules)) for module in network.modules()]
-    parts = _replace(network, report, precision)
-    laid_out = [] if report.bound else _lay_out(network)  # without kernels, the memory order stays, too
-    if example is not None and report.bound is None:
+    plain = Arrangement.of(network)
+
+    def replace(left: Mapping[str, str]) -> Replaced:
+        plain.install()
+        made = _replace(network, precision, left)
+        if bound is None:  # without kernels, the memory order stays, too
+            lay_out(network)
+        return made
+
+    if example is None or bound:
+        made = replace({})
+    else:
+        training = Training(network, example, precision, graphs)
         try:
-            compile_kernels(network, example, precision)
-        except Exception as error:
-            for module, children in places:
-                module._modules = children
-            for one in laid_out:
-                one.to(memory_format=torch.contiguous_format)
-            _train_plain(network, example, precision)
-            return Report(
-                omitted=[f"Nothing was replaced: with its parts, channels last, the network fails: {_first_line(error)}"]
-            )
-    if example is not None and compare:
-        _compare(network, example, parts, precision, graphs, report)
+            made = _replace_fast(training, replace, compare, remember, report)
+        except _FailedError as error:
+            plain.install()
+            _train_plain(training)
+            return Report(omitted=[f"Nothing was replaced: with its parts, channels last, the network fails: {error}"])
+    if example is not None and compare and (obstacle := bound or find_missing_gpu(device)):
+        report.omitted.append(f"Nothing was compared: {obstacle}.")
+    report.replaced, report.kept = made.replaced, made.kept
     if example is not None and graphs:
         if missing := find_missing_gpu(device):
             report.omitted.append(f"No graphs were recorded: {missing}.")
         else:
-            graph_training(network, example, precision)
+            with _timing(report, "graph"):
+                graph_training(network, example, precision)
             report.graphed = True
     return report
+
+
+@contextmanager
+def _timing(report: Report, phase: str) -> Iterator[None]:
+    """Add the seconds of a phase to the report."""
+    begin = perf_counter()
+    yield
+    report.phases[phase] = report.phases.get(phase, 0.0) + perf_counter() - begin
 
 
 def _find_bound(network: nn.Module) -> tuple[torch.device, str | None]:
@@ -193,53 +158,87 @@ def _find_bound(network: nn.Module) -> tuple[torch.device, str | None]:
     return device, find_obstacle(device)
 
 
-def _compare(
-    network: nn.Module, example: Tensor, parts: dict[str, Part], precision: torch.dtype | None, graphs: bool, report: Report
-) -> None:
-    """Leave to torch the parts that are not faster by a kernel, and all of them if the network is slower with its parts."""
-    if obstacle := report.bound or find_missing_gpu(example.device):  # how long interpreted kernels take tells nothing
-        report.omitted.append(f"Nothing was compared: {obstacle}.")
-        return
-    _keep_faster(parts, note_calls(network, example, parts, precision), precision, graphs, report)
-    if not graphs:
-        _keep_if_faster(network, example, parts, precision, report)
+def _replace_fast(training: Training, replace: Replace, compare: bool, remember: bool, report: Report) -> Replaced:
+    """Replace what is faster by a kernel, and compile the kernels, but none that is known not to be faster."""
+    load("precompile").begin_digest()
+    device = training.example.device
+    if not compare or find_missing_gpu(device):  # how long interpreted kernels take tells nothing
+        made = replace({})
+        with _timing(report, "compile"):
+            _compile(training)
+        return made
+    with _timing(report, "measure"), _failing():
+        chooser = Chooser(training, replace, find_decisions(device) if remember else Decisions(None))
+        recalled = chooser.recall(report)
+    with _timing(report, "compile"):
+        if recalled is None or recalled.replaced:
+            _compile(training)
+    with _timing(report, "measure"):
+        made = recalled or chooser.measure(report)
+        chooser.decisions.write()
+    report.remembered = chooser.decisions.read
+    return made
 
 
-def _replace(network: nn.Module, report: Report, precision: torch.dtype | None) -> dict[str, Part]:
-    """Replace all modules that have a part; return the parts by their names."""
+def _compile(training: Training) -> None:
+    with _failing():
+        compile_kernels(training)
+
+
+class _FailedError(Exception):
+    """A network fails with its parts."""
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise _FailedError(_first_line(error)) from error
+
+
+def _replace(network: nn.Module, precision: torch.dtype | None, left: Mapping[str, str]) -> Replaced:
+    """Replace all modules that have a part, but for those that are left to torch for these reasons."""
     aliases = list(find_aliases(network))
-    parts = _replace_places(network, report, precision)
+    made = _replace_places(network, precision, left)
     for alias in aliases:
         restore_alias(*alias)
-    return parts
+    return made
 
 
-def _replace_places(network: nn.Module, report: Report, precision: torch.dtype | None) -> dict[str, Part]:
-    parts: dict[str, Part] = {}
+def _replace_places(network: nn.Module, precision: torch.dtype | None, left: Mapping[str, str]) -> Replaced:
+    made = Replaced()
 
     def put(name: str, part: Part, note: str) -> None:
         parent, _, last = name.rpartition(".")
         network.get_submodule(parent).add_module(last, part)
-        report.replaced.append(Entry(name, type(part.replaced).__name__, note))
-        parts[name] = part
+        part.own_because = left.get(name)
+        entry = Entry(name, type(part.replaced).__name__, part.own_because or note)
+        (made.kept if part.own_because else made.replaced).append(entry)
+        made.parts[name] = part
 
     if type(network) in KINDS:
-        report.kept.append(Entry("the network itself", type(network).__name__, "stands in no module"))
+        made.kept.append(Entry("the network itself", type(network).__name__, "stands in no module"))
     for name, found in _find_places(network):
         if isinstance(found, KINDS) and (difference := find_difference(found)):
-            report.kept.append(Entry(name, type(found).__name__, difference))
+            made.kept.append(Entry(name, type(found).__name__, difference))
     activated = dict(_find_activated(network))
+    sharers: dict[str, set[str]] = {}
+    for name, activation in activated.items():
+        sharers.setdefault(activation, set()).add(name)
     for name, norm in _named(network, NORMS):
-        reason = _refuse_norm(norm)
+        # A norm whose activation others compute, too, is left as a part.
+        alone = sharers.get(activated.get(name, ""), {name}) <= left.keys()
+        reason = _refuse_norm(norm) or (left.get(name) if alone else None)
         if reason:
-            report.kept.append(Entry(name, type(norm).__name__, reason))
+            made.kept.append(Entry(name, type(norm).__name__, reason))
             continue
-        activation = activated.get(name)
-        module = None if activation is None else network.get_submodule(activation)
+        behind = activated.get(name)
+        module = None if behind is None else network.get_submodule(behind)
         original = module.replaced if isinstance(module, Absorbed) else module
-        put(name, NormActivation(norm, original), "with its activation" if activation else "alone")
-        if activation is not None and not isinstance(module, Absorbed):
-            parent, _, last = activation.rpartition(".")
+        put(name, NormActivation(norm, original), "with its activation" if behind else "alone")
+        if behind is not None and not isinstance(module, Absorbed):
+            parent, _, last = behind.rpartition(".")
             network.get_submodule(parent).add_module(last, Absorbed(cast(nn.Module, module)))
     for unit in list(network.modules()):
         if path_of(unit) == _MONAI_CONVOLUTION and takes_bias_away(unit):
@@ -250,16 +249,16 @@ def _replace_places(network: nn.Module, report: Report, precision: torch.dtype |
         block, note = _find_block(module)
         if block is not None:
             _exchange(network, module, block)
-            report.replaced.append(Entry(name, type(module).__name__, note))
+            made.replaced.append(Entry(name, type(module).__name__, note))
         elif note:
-            report.kept.append(Entry(name, type(module).__name__, note))
+            made.kept.append(Entry(name, type(module).__name__, note))
     for name, module in _named(network, (*CONVOLUTIONS, nn.Upsample)):
-        part, reason = _find_part(module, precision)
+        part, reason = (None, left[name]) if name in left else _find_part(module, precision)
         if part is None:
-            report.kept.append(Entry(name, type(module).__name__, reason))
+            made.kept.append(Entry(name, type(module).__name__, reason))
         else:
             put(name, part, reason)
-    return parts
+    return made
 
 
 def _check(network: Any, example: Any, precision: Any, graphs: bool) -> None:
@@ -276,29 +275,17 @@ def _check(network: Any, example: Any, precision: Any, graphs: bool) -> None:
         raise ValueError("graphs are recorded of an example; give a batch")
 
 
-def _train_plain(network: nn.Module, example: Tensor, precision: torch.dtype | None) -> None:
+def _train_plain(training: Training) -> None:
     """Raise an error if the unchanged network rejects the example, too."""
     try:
-        with keeping_buffers(network):
-            train_once(network, example, precision)
+        with keeping_buffers(training.network):
+            training.run()
     except Exception as error:
         raise ValueError(f"the network, which stays as it was, does not take the example: {_first_line(error)}") from error
 
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
-
-
-def _lay_out(network: nn.Module) -> list[Any]:
-    """Lay out convolutions' weights channels last; return the convolutions whose weights were not."""
-    changed = []
-    for module in network.modules():
-        one: Any = module.replaced if isinstance(module, Part) else module
-        if is_own(one, CONVOLUTIONS):
-            order = channels_last_of(one.weight.dim())
-            if not one.weight.is_contiguous(memory_format=order):
-                changed.append(one.to(memory_format=order))
-    return changed
 
 
 def _find_places(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
@@ -409,32 +396,3 @@ def _find_convolution(module: Any) -> tuple[type[Part] | None, str]:
     if inputs < PADDED_CHANNELS and set(module.kernel_size) != {1}:
         return PaddedConvolution, f"its input padded to {PADDED_CHANNELS} channels"
     return None, "cuDNN's own serves it"
-
-
-def _keep_faster(
-    parts: dict[str, Part], calls: dict[str, Call], precision: torch.dtype | None, graphs: bool, report: Report
-) -> None:
-    """Leave to torch the parts whose kernels are not faster at the shapes of these calls."""
-    report.times = measure_parts(parts, calls, precision, graphs)
-    for name, times in report.times.items():
-        entry = next(one for one in report.replaced if one.name == name)
-        said = f"{times.kernel_ms:.3f} ms against torch's {times.torch_ms:.3f} ms"
-        if times.pays:
-            continue
-        parts[name].own_because = f"torch's own is not slower: {said}"
-        report.replaced.remove(entry)
-        report.kept.append(Entry(name, entry.module, f"torch's own is not slower than {entry.note}"))
-
-
-def _keep_if_faster(
-    network: nn.Module, example: Tensor, parts: dict[str, Part], precision: torch.dtype | None, report: Report
-) -> None:
-    """Leave everything to torch if the network is slower with its parts: launches cost CPU time, too."""
-    report.whole = measure_network(network, example, parts, precision)
-    if report.whole.kernel_ms <= report.whole.torch_ms:
-        return
-    slower = f"the network takes {report.whole.kernel_ms:.2f} ms with its parts, and {report.whole.torch_ms:.2f} ms without"
-    for part in parts.values():
-        part.own_because = part.own_because or slower
-    report.kept += [Entry(one.name, one.module, slower) for one in report.replaced if one.name in parts]
-    report.replaced = [one for one in report.replaced if one.name not in parts]

@@ -13,7 +13,7 @@ from monai.networks.nets import DynUNet, SegResNet, UNet
 from torch import nn
 from torch.nn.utils import parametrizations
 
-from speedproof_accelerate import accelerate, measuring, parts, replacing
+from speedproof_accelerate import accelerate, parts
 from workloads.spleen.tests.training.kernel_checks import DEVICE, FP32, assert_close, differentiate
 
 NETWORKS = {
@@ -372,51 +372,6 @@ def test_metadata_of_the_input_is_that_of_the_output(name, precision):
     assert fast.meta["case"] == "1"
     assert torch.equal(fast.affine, plain.affine)
     assert_close([fast.as_tensor()], [plain.as_tensor()], 2e-2 if precision else 16 * FP32)
-
-
-@pytest.mark.usefixtures("interpreted")
-def test_what_is_not_faster_at_the_shapes_of_an_example_stays_torchs(monkeypatch):
-    """Kernels take half of torch's time for volumes of more than 100 voxels, else twice: measured once for equal calls."""
-    asked = []
-
-    def measure(part, call, *_):
-        asked.append((type(part).__name__, tuple(call.shape)))
-        return measuring.Times(0.5, 1.0) if call.shape[2:].numel() > 100 else measuring.Times(2.0, 1.0)
-
-    monkeypatch.setattr(replacing, "find_missing_gpu", lambda _: None)
-    monkeypatch.setattr(measuring, "_measure", measure)
-    monkeypatch.setattr(replacing, "measure_network", lambda *_: measuring.Times(0.5, 1.0))
-    network = UNet(3, 1, 2, (2, 4, 8), (2, 2), norm="batch").to(DEVICE)
-    states = {name: buffer.clone() for name, buffer in network.named_buffers()}
-    report = accelerate(network, torch.randn(1, 1, 16, 16, 8, device=DEVICE), precision=None)
-    assert len(asked) == len(set(asked))
-    assert [entry.name for entry in report.replaced if "Norm" in entry.module] == ["model.0.adn.N", "model.1.submodule.2.adn.N"]
-    assert all(torch.equal(states[name], buffer) for name, buffer in network.named_buffers())
-    slower = "torch's own is not slower than with its activation"
-    assert replacing.Entry("model.1.submodule.0.adn.N", "BatchNorm3d", slower) in report.kept
-
-
-@pytest.mark.usefixtures("interpreted")
-def test_where_the_network_as_a_whole_is_slower_all_stays_torchs(monkeypatch):
-    """Each part by itself is twice as fast; a pass of the network is timed with its parts, and without."""
-    seen = []
-
-    def time_ms(call):
-        call()
-        seen.append([part.own_because for part in network.modules() if isinstance(part, parts.Part)])
-        return 3.0 if len(seen) == 1 else 2.0
-
-    monkeypatch.setattr(replacing, "find_missing_gpu", lambda _: None)
-    monkeypatch.setattr(measuring, "_measure", lambda *_: measuring.Times(0.5, 1.0))
-    monkeypatch.setattr(measuring, "_time_ms", time_ms)
-    network = nn.Sequential(nn.Conv3d(1, 2, 1), nn.BatchNorm3d(2), nn.ReLU()).to(DEVICE)
-    report = accelerate(network, torch.randn(1, 1, 2, 2, 2, device=DEVICE), precision=None)
-    assert [set(reasons) for reasons in seen] == [{None}, {"the network is measured without its parts", None}]
-    assert report.replaced == []
-    assert [entry.note for entry in report.kept if entry.name == "1"] == [
-        "the network takes 3.00 ms with its parts, and 2.00 ms without"
-    ]
-    assert network[1].num_batches_tracked.item() == 0
 
 
 @pytest.mark.usefixtures("interpreted")

@@ -7,7 +7,9 @@ import torch
 from torch import nn
 
 from speedproof_accelerate import accelerate
-from speedproof_accelerate.graphing import graph_training
+from speedproof_accelerate.graphing import GraphedForward, Recording, graph_training
+
+gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: CUDA graphs are recorded on one")
 
 
 def make():
@@ -15,7 +17,7 @@ def make():
     return nn.Sequential(nn.Conv3d(1, 4, 3, padding=1), nn.BatchNorm3d(4), nn.ReLU(), nn.Conv3d(4, 2, 1))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: CUDA graphs are recorded on one")
+@gpu
 def test_a_recorded_network_is_the_network():
     plain = make().cuda()
     recorded = copy.deepcopy(plain)
@@ -49,3 +51,196 @@ def test_graphs_without_an_example_are_refused_and_without_a_gpu_left_out():
     if not torch.cuda.is_available():
         network = nn.Sequential(nn.Conv3d(1, 2, 1))  # nothing that has a kernel on a processor
         assert not accelerate(network, torch.rand(1, 1, 2, 2, 2), graphs=True, precision=None).graphed
+
+
+class Pass:
+    """What a test launches as a recorded pass."""
+
+    def __init__(self, replay):
+        self.replay = replay
+
+
+def record_scaling(network, x):
+    """Record a linear layer without a bias, as a graph would: from and to the same memory."""
+    weight, given = network.weight, x.detach().clone()
+    out, above, below = x.new_zeros(len(x), len(weight)), x.new_zeros(len(x), len(weight)), torch.zeros_like(weight)
+    forward = Pass(lambda: out.copy_(given @ weight.detach().T))
+    backward = Pass(lambda: below.copy_(above.T @ given))
+    return Recording(given, [out], lambda outs: outs[0], [above], [weight], [below], forward, backward)
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """A linear layer that a test records on a processor, and the shapes that were recorded."""
+    network, shapes = nn.Linear(3, 2, bias=False), []
+
+    def record(_, x):
+        shapes.append(tuple(x.shape))
+        return record_scaling(network, x)
+
+    monkeypatch.setattr(GraphedForward, "_record", record)
+    network.forward = GraphedForward(network, network.forward, torch.device("cpu"), None, 2)
+    return network, shapes
+
+
+def test_each_shape_is_recorded_once_up_to_the_limit(recorded):
+    network, shapes = recorded
+    for items in (4, 2, 4, 3, 2, 3):
+        x = torch.rand(items, 3)
+        out = network(x)
+        torch.testing.assert_close(out, x @ network.weight.T)
+        (gradient,) = torch.autograd.grad(out.sum(), [network.weight])
+        torch.testing.assert_close(gradient, x.sum(0).expand(2, 3))
+    assert shapes == [(4, 3), (2, 3)]
+
+
+@pytest.mark.parametrize("why", ["evaluation", "no gradients", "gradient of the batch", "autocast", "named"])
+def test_all_else_is_computed_operation_by_operation(recorded, why):
+    network, shapes = recorded
+    x = torch.rand(4, 3, requires_grad=why == "gradient of the batch")
+    network.train(why != "evaluation")
+    with torch.autocast("cpu", enabled=why == "autocast"), torch.set_grad_enabled(why != "no gradients"):
+        out = network(input=x) if why == "named" else network(x)
+    assert out.shape == (4, 2)
+    assert shapes == []
+
+
+def test_gradients_of_several_batches_add_up(recorded):
+    """Autograd keeps the first gradient where the recorded pass wrote it, and where it writes the next."""
+    network, _ = recorded
+    batches = [torch.rand(4, 3) for _ in range(3)]
+    for x in batches:
+        network(x).sum().backward()
+    torch.testing.assert_close(network.weight.grad, sum(batches).sum(0).expand(2, 3))
+
+
+def test_a_backward_pass_after_the_next_batch_is_refused(recorded):
+    network, _ = recorded
+    first, _ = network(torch.rand(4, 3)), network(torch.rand(2, 3))
+    with pytest.raises(RuntimeError, match="call backward once for each batch, before the next batch"):
+        first.sum().backward()
+
+
+def test_a_second_backward_pass_of_a_batch_is_refused(recorded):
+    network, _ = recorded
+    loss = network(torch.rand(4, 3)).sum()
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="call backward once for each batch, before the next batch"):
+        loss.backward()
+
+
+def test_batches_without_a_backward_pass_disturb_nothing(recorded):
+    network, _ = recorded
+    network(torch.rand(4, 3))
+    network(torch.rand(4, 3)).sum().backward()
+
+
+def test_moved_weights_are_recorded_anew(recorded):
+    network, shapes = recorded
+    x = torch.rand(4, 3)
+    network(x)
+    network.weight = nn.Parameter(torch.rand(2, 3))
+    torch.testing.assert_close(network(x), x @ network.weight.T)
+    network.weight.data = torch.rand(2, 3)
+    torch.testing.assert_close(network(x), x @ network.weight.T)
+    assert shapes == [(4, 3)] * 3
+
+
+def test_a_shape_that_cannot_be_recorded_is_computed_all_the_same(recorded, monkeypatch):
+    network, _ = recorded
+
+    def fail(*_):
+        raise torch.OutOfMemoryError("full")
+
+    monkeypatch.setattr(GraphedForward, "_record", fail)
+    with pytest.warns(UserWarning, match=r"shape \(4, 3\) are not recorded as a graph: full"):
+        assert network(torch.rand(4, 3)).shape == (4, 2)
+    assert network(torch.rand(4, 3)).shape == (4, 2)
+
+
+def test_a_copy_is_computed_with_its_own_weights(recorded):
+    network, shapes = recorded
+    copied = copy.deepcopy(network)
+    with torch.no_grad():
+        copied.weight.zero_()
+    assert not copied(torch.rand(4, 3)).any()
+    assert shapes == []
+    assert list(network.state_dict()) == ["weight"]
+
+
+def step(network, images):
+    with torch.autocast("cuda", torch.float16):
+        out = network(images)
+    return [out, *torch.autograd.grad(out.float().square().sum(), [*network.parameters()])]
+
+
+@gpu
+def test_batches_of_changing_shapes_are_computed_as_by_the_network():
+    """More shapes than are recorded, in changing order; running statistics count each batch once."""
+    plain = make().cuda()
+    recorded = copy.deepcopy(plain)
+    shapes = [(items, 1, 8, 8, side) for items, side in ((2, 8), (1, 8), (2, 4), (3, 8), (4, 8))]
+    graph_training(recorded, torch.rand(shapes[0], device="cuda"), torch.float16, shapes=3)
+    torch.manual_seed(0)
+    for number in (0, 1, 0, 2, 3, 1, 4, 2, 0):
+        images = torch.rand(shapes[number], device="cuda")
+        torch.testing.assert_close(step(recorded, images), step(plain, images), rtol=1e-2, atol=1e-2)
+    assert torch.equal(recorded[1].num_batches_tracked, plain[1].num_batches_tracked)
+    torch.testing.assert_close(recorded[1].running_mean, plain[1].running_mean)
+    assert list(recorded.state_dict()) == list(plain.state_dict())
+
+
+@gpu
+def test_gradients_of_several_recorded_batches_add_up():
+    plain = make().cuda()
+    recorded = copy.deepcopy(plain)
+    images = torch.rand(2, 1, 8, 8, 8, device="cuda")
+    graph_training(recorded, images, None)
+    for number in range(3):
+        for network in (plain, recorded):
+            network(images + number).square().sum().backward()
+    for one, other in zip(recorded.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-3)
+
+
+@gpu
+def test_a_recording_follows_weights_that_move():
+    recorded = make().cuda()
+    images = torch.rand(2, 1, 8, 8, 8, device="cuda")
+    graph_training(recorded, images, None)
+    with torch.no_grad():
+        for one in recorded.parameters():
+            one.data = torch.zeros_like(one)
+    assert not recorded(images).any()
+
+
+@gpu
+def test_further_shapes_share_memory():
+    """Smaller batches' recordings take little beside the largest's: their in- and outputs and gradients."""
+    network = nn.Sequential(*(nn.Conv3d(8, 8, 3, padding=1) for _ in range(8))).cuda()
+    images = torch.rand(2, 8, 48, 48, 48, device="cuda")
+    before = torch.cuda.memory_reserved()
+    graph_training(network, images, None)
+    first = torch.cuda.memory_reserved() - before
+    network(images[:, :, :32]).sum().backward()
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() - before < 1.5 * first
+
+
+def test_a_second_recording_replaces_the_first(monkeypatch):
+    network = make()
+    monkeypatch.setattr(GraphedForward, "record", lambda *_, **__: None)
+    example = torch.rand(1, 1, 4, 4, 4)
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    for _ in range(2):
+        graph_training(network, example, None)
+        assert network.forward.eager.__func__ is nn.Sequential.forward
+
+
+def test_a_network_with_synchronized_norms_records_one_shape(monkeypatch):
+    """Ranks see different shapes: what a rank records alone must not wait for the others."""
+    monkeypatch.setattr(GraphedForward, "record", lambda *_, **__: None)
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    network = nn.Sequential(nn.SyncBatchNorm(2))
+    graph_training(network, torch.rand(1, 2, 4), None)
+    assert network.forward._shapes == 1

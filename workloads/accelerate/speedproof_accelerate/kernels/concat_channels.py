@@ -9,12 +9,12 @@ from torch.autograd import Function
 
 from speedproof_accelerate.kernels.autograd import refuse_double_backward
 from speedproof_accelerate.kernels.channels_last import as_channels_last, empty_volume
-from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
+from speedproof_accelerate.kernels.launch import LAUNCH, jit, wait_for_previous
 
 _CHUNK, _CHUNKS = 8, 256  # values of a chunk, and chunks of a program from each volume
 
 
-@triton.jit(do_not_specialize=["chunks", "channels"])
+@jit(do_not_specialize=["chunks", "channels"])
 def channels_move(first, second, both, chunks, channels, JOIN: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr):
     """JOIN: both volumes' rows become rows of twice the channels; otherwise the reverse."""
     wait_for_previous()

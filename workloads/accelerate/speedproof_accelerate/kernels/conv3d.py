@@ -20,7 +20,7 @@ from torch.autograd import Function
 
 from speedproof_accelerate.kernels.autograd import refuse_double_backward
 from speedproof_accelerate.kernels.channels_last import as_channels_last
-from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
+from speedproof_accelerate.kernels.launch import LAUNCH, jit, wait_for_previous
 from speedproof_accelerate.kernels.mma_fragments import from_fragments, reorder_matrices, to_fragments
 from speedproof_accelerate.kernels.weight_matrices import NONE, Layout, as_dense, gather, number_weights, spread
 
@@ -31,7 +31,7 @@ _ALL_WARPS, _SUMMED_CELLS, _STAGES = 8 * 132, 64, 3
 _NUMBERS = ["X", "Y", "planes"]  # they differ between volumes: Triton must not compile a kernel again for each
 
 
-@triton.jit(do_not_specialize=_NUMBERS)
+@jit(do_not_specialize=_NUMBERS)
 def conv_windows_to_cells(
     x,
     weights,
@@ -82,7 +82,7 @@ def conv_windows_to_cells(
     tl.store(out + start + offset, total.to(out.dtype.element_ty), mask=there)
 
 
-@triton.jit(do_not_specialize=_NUMBERS)
+@jit(do_not_specialize=_NUMBERS)
 def conv_windows_times_cells(
     x,
     gradient,

@@ -17,7 +17,7 @@ from torch.autograd import Function
 
 from speedproof_accelerate.kernels.autograd import refuse_double_backward
 from speedproof_accelerate.kernels.channels_last import as_channels_last
-from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
+from speedproof_accelerate.kernels.launch import LAUNCH, jit, wait_for_previous
 
 _TILE, _SUMMED_TILE = 4096, 2048  # values of a tile: of a program that applies, and of one that sums
 _WIDEST = 64  # channels of a tile
@@ -29,7 +29,7 @@ _FINISHED = 1024  # values of a tile of the programs that merge
 _NUMBERS = ["voxels", "each", "chunks", "per_group", "size", "momentum", "epsilon", "constant"]
 
 
-@triton.jit(do_not_specialize=_NUMBERS)
+@jit(do_not_specialize=_NUMBERS)
 def group_norm_sum_values(
     x, partial, voxels, each, channels, chunks, size, FEW: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr
 ):
@@ -68,7 +68,7 @@ def group_norm_sum_values(
     tl.store(slot + size, tl.sum(tl.maximum(square, 0.0) + held * between * between, axis=0), mask=known)
 
 
-@triton.jit(do_not_specialize=_NUMBERS)
+@jit(do_not_specialize=_NUMBERS)
 def group_norm_finish_statistics(
     partial,
     weight,
@@ -154,7 +154,7 @@ def _load_slope(slope, constant, channel, known, SLOPES: tl.constexpr):
     return steepness[None, :]
 
 
-@triton.jit(do_not_specialize=_NUMBERS)
+@jit(do_not_specialize=_NUMBERS)
 def group_norm_apply(
     x,
     slope,
@@ -185,7 +185,7 @@ def group_norm_apply(
     tl.store(out + offset, y.to(out.dtype.element_ty), mask=inside)
 
 
-@triton.jit(do_not_specialize=_NUMBERS)
+@jit(do_not_specialize=_NUMBERS)
 def group_norm_sum_gradients(
     x,
     gradient,
@@ -238,7 +238,7 @@ def group_norm_sum_gradients(
         tl.store(slot + 2 * size, tl.sum(of_slope, axis=0), mask=known)
 
 
-@triton.jit(do_not_specialize=_NUMBERS)
+@jit(do_not_specialize=_NUMBERS)
 def group_norm_finish_gradients(
     partial,
     weight,
@@ -293,7 +293,7 @@ def group_norm_finish_gradients(
     tl.store(passed + step + place, -inverse * (tl.sum(first, axis=0) / count) - of_x * mean, mask=known)
 
 
-@triton.jit(do_not_specialize=_NUMBERS)
+@jit(do_not_specialize=_NUMBERS)
 def group_norm_pass_gradient(
     x,
     gradient,

@@ -25,10 +25,10 @@ from speedproof_accelerate.kernels.group_norm import (
     group_norm_pass_gradient,
     sum_items,
 )
-from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
+from speedproof_accelerate.kernels.launch import LAUNCH, jit, wait_for_previous
 
 
-@triton.jit(do_not_specialize=_NUMBERS)
+@jit(do_not_specialize=_NUMBERS)
 def group_norm_apply_residual(
     x, residual, folded, out, voxels, channels, constant, FEW: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr
 ):
@@ -49,7 +49,7 @@ def group_norm_apply_residual(
     tl.store(out + offset, tl.where(z > 0, z, z * constant).to(out.dtype.element_ty), mask=inside)
 
 
-@triton.jit(do_not_specialize=_NUMBERS)
+@jit(do_not_specialize=_NUMBERS)
 def group_norm_sum_residual_gradients(
     x,
     gradient,

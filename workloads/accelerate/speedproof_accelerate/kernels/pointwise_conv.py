@@ -13,14 +13,14 @@ from torch.autograd import Function
 
 from speedproof_accelerate.kernels.autograd import refuse_double_backward
 from speedproof_accelerate.kernels.channels_last import as_channels_last, empty_volume
-from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
+from speedproof_accelerate.kernels.launch import LAUNCH, jit, wait_for_previous
 from speedproof_accelerate.parts import POINTWISE_CHANNELS, POINTWISE_RESULTS
 
 _TILE, _SUMMED_TILE = 8192, 4096  # products of a tile: of a program that applies, and of one that sums
 _PROGRAMS = 1056  # that sum: eight on each multiprocessor of a large GPU
 
 
-@triton.jit(do_not_specialize=["voxels"])
+@jit(do_not_specialize=["voxels"])
 def pointwise_apply(
     x,
     weight,
@@ -49,7 +49,7 @@ def pointwise_apply(
     tl.store(place, total.to(out.dtype.element_ty), mask=there[None, :] & (result < RESULTS)[:, None])
 
 
-@triton.jit(do_not_specialize=["voxels", "each"])
+@jit(do_not_specialize=["voxels", "each"])
 def pointwise_pass_gradient(
     x,
     gradient,

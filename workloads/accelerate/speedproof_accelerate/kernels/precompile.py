@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
+from threading import Lock, Thread
 from typing import Any
 
 from triton import knobs
 
 from speedproof_accelerate.kernels.launch import allow_next, wait_for_previous
+
+_DIGESTING = Lock()
 
 
 def collect_kernels(calls: Iterable[Callable[[], object]]) -> list[Callable[[], object]]:
@@ -41,11 +44,21 @@ def collect_kernels(calls: Iterable[Callable[[], object]]) -> list[Callable[[], 
     return list(collected.values())
 
 
+def begin_digest() -> None:
+    """Begin to compute Triton's checksum of itself, in a thread, while the network is prepared."""
+    Thread(target=_digest_compiler, daemon=True).start()
+
+
 def _digest_compiler() -> None:
     """Let Triton compute the checksum of itself, half a gigabyte, once; otherwise each thread does.
 
     It takes two seconds and is then cached. The function has moved between modules from one version of Triton to the next.
     """
+    with _DIGESTING:
+        _digest_once()
+
+
+def _digest_once() -> None:
     for module in ("triton.runtime.cache", "triton.compiler.compiler"):
         with suppress(ImportError, AttributeError):
             import_module(module).triton_key()

@@ -13,7 +13,7 @@ from torch.autograd import Function
 
 from speedproof_accelerate.kernels.autograd import refuse_double_backward
 from speedproof_accelerate.kernels.channels_last import as_channels_last, empty_volume
-from speedproof_accelerate.kernels.launch import LAUNCH, wait_for_previous
+from speedproof_accelerate.kernels.launch import LAUNCH, jit, wait_for_previous
 
 _TILE, _WIDEST = 1024, 64  # values of a program, and channels of its tile
 _FEW_CHANNELS = 16  # for fewer, a kernel is compiled for each number, for the widest possible loads
@@ -27,7 +27,7 @@ def _find_neighbours(place, side):
     return near, tl.minimum(tl.maximum(near + place % 2 * 2 - 1, 0), side - 1)
 
 
-@triton.jit(do_not_specialize=_NUMBERS)
+@jit(do_not_specialize=_NUMBERS)
 def upsample_enlarge(x, out, X, Y, Z, channels, FEW: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """Programs: (tiles of upsampled voxels, tiles of channels, items). X, Y, Z: size of the input."""
     wait_for_previous()
@@ -52,7 +52,7 @@ def upsample_enlarge(x, out, X, Y, Z, channels, FEW: tl.constexpr, WIDTH: tl.con
     tl.store(target, total.to(out.dtype.element_ty), mask=inside)
 
 
-@triton.jit(do_not_specialize=_NUMBERS)
+@jit(do_not_specialize=_NUMBERS)
 def upsample_pass_gradient(gradient, out, X, Y, Z, channels, FEW: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """Programs: (tiles of voxels, tiles of channels, items): along each axis, a voxel is an input of four upsampled ones.
 

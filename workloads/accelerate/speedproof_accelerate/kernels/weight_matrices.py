@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn.functional import pad
 
-from speedproof_accelerate.kernels.launch import LAUNCH, allow_next, wait_for_previous
+from speedproof_accelerate.kernels.launch import LAUNCH, allow_next, jit, wait_for_previous
 
 NONE = 2**31 - 1  # in place of a weight's number: the matrix has a 0 there
 
@@ -57,7 +57,7 @@ class Layout:
         return cls(*(one.int().to(device) for one in (places, sources, targets)))
 
 
-@triton.jit(do_not_specialize=_VARYING)
+@jit(do_not_specialize=_VARYING)
 def weights_spread(first, second, places, out, count, total, length, BLOCK: tl.constexpr):
     """Each element of the matrices: the weight at its place, of the first `count` or of the others, or 0."""
     wait_for_previous()
@@ -70,7 +70,7 @@ def weights_spread(first, second, places, out, count, total, length, BLOCK: tl.c
     tl.store(out + index, value.to(out.dtype.element_ty), mask=inside)
 
 
-@triton.jit(do_not_specialize=["programs"])
+@jit(do_not_specialize=["programs"])
 def weights_sum(partial, sums, programs, pitch, BLOCK: tl.constexpr, MATRICES: tl.constexpr):
     """Sum shares of the matrices of so many programs. Programs: (tiles of elements, shares of matrices)."""
     wait_for_previous()
@@ -81,7 +81,7 @@ def weights_sum(partial, sums, programs, pitch, BLOCK: tl.constexpr, MATRICES: t
     tl.store(sums + tl.program_id(1) * pitch + element, tl.sum(found, axis=0), mask=inside)
 
 
-@triton.jit(do_not_specialize=_VARYING)
+@jit(do_not_specialize=_VARYING)
 def weights_gather(
     partial,
     sources,
