@@ -132,8 +132,32 @@ def test_on_a_gpu_the_cpu_waits_for_nothing_within_an_epoch(make_trainer, config
 def test_the_published_trainer_has_the_same_lengths(make_trainer):
     shorter = make_trainer(nnUNetTrainerShortEpochs)
     assert (shorter.num_iterations_per_epoch, shorter.num_val_iterations_per_epoch, shorter.num_epochs) == (3, 2, 2)
-    assert type(shorter).train_step is nnUNetTrainer.train_step
     assert type(shorter).get_dataloaders is nnUNetTrainer.get_dataloaders
+    assert type(shorter).run_training is nnUNetTrainer.run_training
+
+
+def test_each_iteration_of_an_epoch_is_in_a_range(monkeypatch):
+    calls = []
+    monkeypatch.setattr(torch.cuda.nvtx, "range_push", calls.append)
+    monkeypatch.setattr(torch.cuda.nvtx, "range_pop", lambda: calls.append("end"))
+    ranges = IterationRanges(torch.device("cuda"))
+    ranges.end_step()  # a step outside of an epoch
+    for _ in range(2):
+        ranges.begin_epoch(2)
+        ranges.end_step()
+        ranges.end_step()
+    assert calls == ["training iteration", "end"] * 4
+
+
+@pytest.mark.parametrize("kind", [nnUNetTrainerShortEpochs, nnUNetTrainerSpeedproof])
+def test_the_final_validation_can_be_skipped(make_trainer, monkeypatch, kind):
+    done = []
+    monkeypatch.setattr(nnUNetTrainer, "perform_actual_validation", lambda self, save: done.append(save))
+    trainer = make_trainer(kind)
+    trainer.perform_actual_validation(True)
+    monkeypatch.setenv("SPEEDPROOF_NNUNET_FINAL_VALIDATION", "0")
+    trainer.perform_actual_validation(True)
+    assert done == [True]
 
 
 @pytest.mark.parametrize("kind", [nnUNetTrainerShortEpochs, nnUNetTrainerSpeedproof])
