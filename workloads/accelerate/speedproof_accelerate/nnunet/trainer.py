@@ -8,21 +8,20 @@ from batchgenerators.dataloading.nondet_multi_threaded_augmenter import NonDetMu
 from batchgenerators.dataloading.single_threaded_augmenter import SingleThreadedAugmenter
 from nnunetv2.training.dataloading.data_loader import nnUNetDataLoader
 from nnunetv2.training.loss.deep_supervision import DeepSupervisionWrapper
-from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from nnunetv2.utilities.default_n_proc_DA import get_allowed_n_proc_DA
 from torch import Tensor, nn
 
 from speedproof_accelerate import accelerate
 from speedproof_accelerate.nnunet.augmentation.pipeline import Pipeline, UnsupportedTransformError, translate_pipeline
 from speedproof_accelerate.nnunet.loading import AugmentedBatches, ResidentPatches
-from speedproof_accelerate.nnunet.short_epochs import seed_generators, shorten_epochs
+from speedproof_accelerate.nnunet.short_epochs import nnUNetTrainerShortEpochs
 from speedproof_accelerate.nnunet.volumes import count_bytes, find_free_bytes, load_cases
 
 _LARGEST_GRADIENT_NORM = 12  # as nnU-Net clips
 _PADDING_LABEL = -1
 
 
-class nnUNetTrainerSpeedproof(nnUNetTrainer):  # noqa: N801  # nnU-Net's naming
+class nnUNetTrainerSpeedproof(nnUNetTrainerShortEpochs):  # noqa: N801  # nnU-Net's naming
     """Plans, patches, loss, optimizer and schedule are nnU-Net's; batches are made, and augmented, on the device.
 
     Attributes:
@@ -37,8 +36,6 @@ class nnUNetTrainerSpeedproof(nnUNetTrainer):  # noqa: N801  # nnU-Net's naming
         super().__init__(plans, configuration, fold, dataset_json, torch.device("cuda") if device is None else device)
         if self.is_ddp:
             raise RuntimeError("nnUNetTrainerSpeedproof trains on one GPU; omit -num_gpus")
-        shorten_epochs(self)
-        seed_generators()
 
     def _do_i_compile(self) -> bool:
         return False  # the network is accelerated instead
@@ -133,7 +130,7 @@ class nnUNetTrainerSpeedproof(nnUNetTrainer):  # noqa: N801  # nnU-Net's naming
             published, None, workers, num_cached=max(3, workers), pin_memory=self.device.type == "cuda", wait_time=0.002
         )
 
-    def train_step(self, batch: dict) -> dict:
+    def take_step(self, batch: dict) -> dict:
         """Take nnU-Net's training step without waiting for the device: the loss stays there."""
         self.optimizer.zero_grad(set_to_none=True)
         with torch.autocast(self.device.type, enabled=self.device.type == "cuda"):

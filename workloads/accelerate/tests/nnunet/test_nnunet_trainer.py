@@ -1,6 +1,9 @@
 """The trainer trains as nnU-Net's own does, on a CPU, with real CTs preprocessed by nnU-Net."""
 
 import multiprocessing
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +13,6 @@ pytest.importorskip("nnunetv2", reason="nnU-Net is not installed: pip install 's
 
 from batchgeneratorsv2.transforms.utils.compose import ComposeTransforms
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
-from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name
 
 from speedproof_accelerate.nnunet.loading import AugmentedBatches, ResidentPatches
 from speedproof_accelerate.nnunet.short_epochs import SETTINGS, nnUNetTrainerShortEpochs
@@ -132,8 +134,32 @@ def test_on_a_gpu_the_cpu_waits_for_nothing_within_an_epoch(make_trainer, config
 def test_the_published_trainer_has_the_same_lengths(make_trainer):
     shorter = make_trainer(nnUNetTrainerShortEpochs)
     assert (shorter.num_iterations_per_epoch, shorter.num_val_iterations_per_epoch, shorter.num_epochs) == (3, 2, 2)
-    assert type(shorter).train_step is nnUNetTrainer.train_step
     assert type(shorter).get_dataloaders is nnUNetTrainer.get_dataloaders
+    assert type(shorter).run_training is nnUNetTrainer.run_training
+
+
+def test_each_iteration_of_an_epoch_is_in_a_range(monkeypatch):
+    calls = []
+    monkeypatch.setattr(torch.cuda.nvtx, "range_push", calls.append)
+    monkeypatch.setattr(torch.cuda.nvtx, "range_pop", lambda: calls.append("end"))
+    ranges = IterationRanges(torch.device("cuda"))
+    ranges.end_step()  # a step outside of an epoch
+    for _ in range(2):
+        ranges.begin_epoch(2)
+        ranges.end_step()
+        ranges.end_step()
+    assert calls == ["training iteration", "end"] * 4
+
+
+@pytest.mark.parametrize("kind", [nnUNetTrainerShortEpochs, nnUNetTrainerSpeedproof])
+def test_the_final_validation_can_be_skipped(make_trainer, monkeypatch, kind):
+    done = []
+    monkeypatch.setattr(nnUNetTrainer, "perform_actual_validation", lambda self, save: done.append(save))
+    trainer = make_trainer(kind)
+    trainer.perform_actual_validation(True)
+    monkeypatch.setenv("SPEEDPROOF_NNUNET_FINAL_VALIDATION", "0")
+    trainer.perform_actual_validation(True)
+    assert done == [True]
 
 
 @pytest.mark.parametrize("kind", [nnUNetTrainerShortEpochs, nnUNetTrainerSpeedproof])
@@ -232,9 +258,10 @@ def test_without_a_counterpart_the_published_loader_augments(make_trainer, capsy
 
 
 @pytest.mark.parametrize("name", ["nnUNetTrainerSpeedproof", "nnUNetTrainerShortEpochs"])
-def test_nnunet_finds_the_trainer(name, monkeypatch, capsys):
-    import runpy
-
-    runpy.run_module("speedproof_accelerate.nnunet", run_name="__main__")
-    monkeypatch.setenv("nnUNet_extTrainer", capsys.readouterr().out.strip())
-    assert recursive_find_trainer_class_by_name(name).__name__ == name
+def test_nnunet_finds_the_trainer(name):
+    """In a process of its own: nnU-Net fails if a module that it looks at imports another, as some do in this one."""
+    folder = subprocess.run([sys.executable, "-m", "speedproof_accelerate.nnunet"], capture_output=True, text=True, check=True)
+    ask = "import nnunetv2.utilities.find_objects as n, sys; print(n.recursive_find_trainer_class_by_name(sys.argv[1]).__name__)"
+    variables = os.environ | {"nnUNet_extTrainer": folder.stdout.strip()}
+    found = subprocess.run([sys.executable, "-c", ask, name], capture_output=True, text=True, check=True, env=variables)
+    assert found.stdout.splitlines()[-1] == name
