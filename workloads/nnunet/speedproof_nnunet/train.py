@@ -24,6 +24,7 @@ def parse(words: Sequence[str] | None = None) -> Namespace:
     parser.add_argument("--trainer", required=True, help="name of the trainer's class")
     parser.add_argument("--iterations", type=int, required=True, help="training iterations per epoch")
     parser.add_argument("--validation-iterations", type=int, required=True, help="validation iterations per epoch")
+    parser.add_argument("--epochs", type=int, default=os.environ.get("SPEEDPROOF_EPOCHS", "1000"), help="default: %(default)s")
     parser.add_argument("--augmentation-processes", type=int, help="default: nnU-Net's, 12 or all cores")
     parser.add_argument("--final-validation", action="store_true", help="predict all validation cases at the end")
     return parser.parse_args(words)
@@ -38,7 +39,7 @@ def choose_variables(asked: Namespace) -> dict[str, str]:
         "nnUNet_extTrainer": str(Path(package.origin).parent / "trainers"),
         "SPEEDPROOF_NNUNET_ITERATIONS": str(asked.iterations),
         "SPEEDPROOF_NNUNET_VALIDATION_ITERATIONS": str(asked.validation_iterations),
-        "SPEEDPROOF_NNUNET_EPOCHS": os.environ.get("SPEEDPROOF_EPOCHS", "1000"),
+        "SPEEDPROOF_NNUNET_EPOCHS": str(asked.epochs),
         "SPEEDPROOF_NNUNET_FINAL_VALIDATION": str(int(asked.final_validation)),
     }
     if asked.augmentation_processes is not None:
