@@ -43,13 +43,21 @@ def graph_training(network: nn.Module, example: Tensor, precision: torch.dtype |
         raise ValueError("graphs are recorded of a network in training; call its train() first")
     if not example.is_cuda:
         raise ValueError(f"graphs are recorded on a GPU; the example is on {example.device}")
-    earlier = vars(network).get("forward")
-    eager = earlier.eager if isinstance(earlier, GraphedForward) else network.forward
+    forget_graphs(network)
     # Its collectives would be run by the ranks that record a shape, and awaited by the others.
     synchronizes = any(isinstance(one, nn.SyncBatchNorm) for one in network.modules())
-    graphed = GraphedForward(network, eager, example.device, precision, 1 if synchronizes else shapes)
+    graphed = GraphedForward(network, network.forward, example.device, precision, 1 if synchronizes else shapes)
     graphed.record(example)
     network.forward = graphed
+
+
+def forget_graphs(network: nn.Module) -> None:
+    """Let a network compute operation by operation again, if it was recorded."""
+    recorded = vars(network).get("forward")
+    if isinstance(recorded, GraphedForward):
+        del network.forward
+        if recorded.eager != network.forward:  # it had one of its own
+            network.forward = recorded.eager
 
 
 @dataclass

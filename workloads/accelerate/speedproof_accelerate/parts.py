@@ -69,6 +69,7 @@ def _find_capability(device: torch.device) -> tuple[int, int]:
     return torch.cuda.get_device_capability(device)
 
 
+@cache
 def load(name: str) -> Any:
     """Return a module of kernels; the first one imports Triton."""
     return import_module(f"speedproof_accelerate.kernels.{name}")

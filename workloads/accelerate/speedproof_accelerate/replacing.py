@@ -22,7 +22,7 @@ from speedproof_accelerate.dynamic_networks import (
     find_aliases,
     restore_alias,
 )
-from speedproof_accelerate.graphing import graph_training
+from speedproof_accelerate.graphing import forget_graphs, graph_training
 from speedproof_accelerate.measuring import Training, compile_kernels, keeping_buffers
 from speedproof_accelerate.originals import (
     ACTIVATIONS,
@@ -106,6 +106,7 @@ def accelerate(
     if example is not None and example.device != device:
         raise ValueError(f"the example is on {example.device}, the network on {device}; move one of them")
     example = example if example is None else as_plain(example)
+    forget_graphs(network)
     report = Report(bound=bound)
     if earlier := sum(isinstance(one, Part) for one in network.modules()):
         report.omitted.append(f"{earlier} parts of an earlier call stay as they are.")

@@ -146,6 +146,14 @@ def test_moved_weights_are_recorded_anew(recorded):
     assert shapes == [(4, 3)] * 3
 
 
+def test_a_recorded_network_can_be_accelerated_again(recorded):
+    network, shapes = recorded
+    accelerate(network)
+    assert "forward" not in vars(network)
+    assert network(torch.rand(4, 3)).shape == (4, 2)
+    assert shapes == []
+
+
 def test_a_shape_that_cannot_be_recorded_is_computed_all_the_same(recorded, monkeypatch):
     network, _ = recorded
 

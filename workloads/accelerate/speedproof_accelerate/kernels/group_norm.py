@@ -7,6 +7,7 @@ A batch norm is computed as an instance norm of one item with the voxels of all 
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 import torch
@@ -367,14 +368,19 @@ class Shares:
 
     @classmethod
     def of(cls, x: Tensor, norm: Norm) -> "Shares":
-        channels = x.shape[1]
-        items = 1 if norm.over_items else x.shape[0]
-        voxels = x.numel() // (items * channels)
+        return cls._divide(x.shape, norm.over_items, norm.per_group)
+
+    @classmethod
+    @lru_cache(1024)
+    def _divide(cls, shape: torch.Size, over_items: bool, per_group: int) -> "Shares":
+        channels = shape[1]
+        items = 1 if over_items else shape[0]
+        voxels = shape.numel() // (items * channels)
         width = min(triton.next_power_of_2(channels), _WIDEST)
         block, programs = _SUMMED_TILE // width, items * triton.cdiv(channels, width)
         tiles = triton.cdiv(voxels, block)
         each = triton.cdiv(tiles, max(min(tiles, _PROGRAMS // programs), 1)) * block
-        groups, group = channels // norm.per_group, triton.next_power_of_2(norm.per_group)
+        groups, group = channels // per_group, triton.next_power_of_2(per_group)
         return cls(items, voxels, channels, width, triton.cdiv(voxels, each), each, groups, group)
 
     @property
