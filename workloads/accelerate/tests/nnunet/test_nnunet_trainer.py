@@ -13,7 +13,7 @@ from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name
 
 from speedproof_accelerate.nnunet.loading import AugmentedBatches, ResidentPatches
-from speedproof_accelerate.nnunet.short_epochs import SETTINGS, nnUNetTrainerShortEpochs
+from speedproof_accelerate.nnunet.short_epochs import SETTINGS, IterationRanges, nnUNetTrainerShortEpochs
 from speedproof_accelerate.nnunet.trainer import nnUNetTrainerSpeedproof
 from speedproof_accelerate.nnunet.volumes import load_cases
 
