@@ -25,7 +25,7 @@ log = logging.getLogger("speedproof")
 
 CONFIGURATIONS = ("2d", "3d_fullres")
 FURTHER_PLANNERS = ("nnUNetPlannerResEncM", "nnUNetPlannerResEncL")  # they plan for the same preprocessed CTs
-_ROOM = 8  # of the compressed CTs: their copy, and two sets of preprocessed ones in float32
+_ROOM = 4  # of the compressed CTs, which take that much with their copy and two preprocessed sets
 
 
 class Data(Source):

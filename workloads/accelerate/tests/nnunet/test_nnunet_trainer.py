@@ -15,7 +15,7 @@ from batchgeneratorsv2.transforms.utils.compose import ComposeTransforms
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 from speedproof_accelerate.nnunet.loading import AugmentedBatches, ResidentPatches
-from speedproof_accelerate.nnunet.short_epochs import SETTINGS, nnUNetTrainerShortEpochs
+from speedproof_accelerate.nnunet.short_epochs import SETTINGS, IterationRanges, nnUNetTrainerShortEpochs
 from speedproof_accelerate.nnunet.trainer import nnUNetTrainerSpeedproof
 from speedproof_accelerate.nnunet.volumes import load_cases
 
