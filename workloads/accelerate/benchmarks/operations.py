@@ -198,6 +198,17 @@ def list_trilinear_upsample() -> Iterator[Case]:
         yield _case_of(title, own, lambda: parts.TrilinearUpsample(own), shape, kind)
 
 
+def list_avg_pool() -> Iterator[Case]:
+    """Yield averages of windows beside each other."""
+    for title, window, shape, kind in (
+        ("odd sides", (1, 2, 3), (2, 24, 3, 10, 9), torch.float32),
+        ("one plane", (1, 2, 2), (2, 32, 80, 256, 256), HALF),
+        ("", (2, 2, 2), (2, 64, 80, 128, 128), HALF),
+    ):
+        own = nn.AvgPool3d(window, window)
+        yield _case_of(title, own, lambda own=own: parts.AveragePool(own), shape, kind)
+
+
 def list_dice_ce_loss() -> Iterator[Case]:
     """Yield Dice with cross entropy of two classes."""
     from monai.losses import DiceCELoss
@@ -258,6 +269,7 @@ OPERATIONS: dict[str, Callable[[], Iterator[Case]]] = {
     "pointwise_conv": list_pointwise_conv,
     "concat_channels": list_concat_channels,
     "trilinear_upsample": list_trilinear_upsample,
+    "avg_pool": list_avg_pool,
     "dice_ce_loss": list_dice_ce_loss,
     "dice_focal_loss": list_dice_focal_loss,
     "normalize_intensity": list_normalize_intensity,

@@ -120,6 +120,7 @@ class GraphedForward:
         self._network, self._device, self._precision, self._shapes = network, device, precision, shapes
         self._recordings: dict[tuple[torch.Size, torch.dtype], Recording | None] = {}
         self._pool: Any = None
+        self._stream: Any = None  # recordings share memory only on one stream
         self._turn = 0
         self._places = _list_tensors(network)
         self._addresses = _find_addresses(self._places)
@@ -196,11 +197,12 @@ class GraphedForward:
 
     def _record(self, x: Tensor) -> Recording:
         self._pool = self._pool or torch.cuda.graph_pool_handle()
+        self._stream = self._stream or torch.cuda.Stream(self._device)
         # Autocast keeps no copies of weights between passes: a graph would find those of its recording.
         autocast = torch.autocast("cuda", dtype=self._precision, enabled=self._precision is not None, cache_enabled=False)
         parameters = [one for one in self._network.parameters() if one.requires_grad]
         with keeping_buffers(self._network), autocast, torch.enable_grad():
-            return _record(self.eager, x.detach().clone(), parameters, self._pool)
+            return _record(self.eager, x.detach().clone(), parameters, self._pool, self._stream)
 
 
 class _Replay(Function):
@@ -219,9 +221,8 @@ class _Replay(Function):
         return None, None, None, *ctx.recording.differentiate(gradients)
 
 
-def _record(eager: Callable[[Tensor], Any], given: Tensor, parameters: list[nn.Parameter], pool: Any) -> Recording:
+def _record(eager: Callable[[Tensor], Any], given: Tensor, parameters: list[nn.Parameter], pool: Any, stream: Any) -> Recording:
     """Record a forward and a backward pass."""
-    stream = torch.cuda.Stream()
     # "thread_local": other threads go on, such as one that pins memory for the next batches.
     record = partial(torch.cuda.graph, pool=pool, stream=stream, capture_error_mode="thread_local")
 

@@ -9,7 +9,8 @@ from speedproof_accelerate.parts import NORM_DIMENSIONS
 NORMS = tuple(NORM_DIMENSIONS)
 ACTIVATIONS = (nn.ReLU, nn.LeakyReLU, nn.PReLU)
 CONVOLUTIONS = (nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-KINDS = (*NORMS, *ACTIVATIONS, *CONVOLUTIONS, nn.Upsample)
+POOLS = (nn.AvgPool2d, nn.AvgPool3d)
+KINDS = (*NORMS, *ACTIVATIONS, *CONVOLUTIONS, *POOLS, nn.Upsample)
 
 
 def path_of(module: nn.Module) -> str:

@@ -29,6 +29,7 @@ from speedproof_accelerate.originals import (
     CONVOLUTIONS,
     KINDS,
     NORMS,
+    POOLS,
     does_nothing,
     find_addition,
     find_difference,
@@ -44,6 +45,7 @@ from speedproof_accelerate.parts import (
     POINTWISE_CHANNELS,
     POINTWISE_RESULTS,
     Absorbed,
+    AveragePool,
     ConcatSkip,
     ConcatUpBlock,
     FewChannelConvolution,
@@ -58,6 +60,7 @@ from speedproof_accelerate.parts import (
     find_missing_gpu,
     find_obstacle,
     load,
+    window_of,
 )
 from speedproof_accelerate.report import Entry, Report
 
@@ -253,7 +256,7 @@ def _replace_places(network: nn.Module, precision: torch.dtype | None, left: Map
             made.replaced.append(Entry(name, type(module).__name__, note))
         elif note:
             made.kept.append(Entry(name, type(module).__name__, note))
-    for name, module in _named(network, (*CONVOLUTIONS, nn.Upsample)):
+    for name, module in _named(network, (*CONVOLUTIONS, *POOLS, nn.Upsample)):
         part, reason = (None, left[name]) if name in left else _find_part(module, precision)
         if part is None:
             made.kept.append(Entry(name, type(module).__name__, reason))
@@ -366,6 +369,8 @@ def _find_part(module: Any, precision: torch.dtype | None) -> tuple[Part | None,
     """Return the part for a convolution or an upsampling, and what it does; or None, and why there is none."""
     if isinstance(module, nn.Upsample):
         return _find_upsample(module)
+    if isinstance(module, POOLS):
+        return _find_pool(module)
     if precision not in HALVES:
         return None, "convolutions have kernels in half precision alone"
     if isinstance(module, nn.ConvTranspose2d | nn.ConvTranspose3d) or module.padding_mode != "zeros" or module.groups > 1:
@@ -380,6 +385,14 @@ def _find_upsample(module: Any) -> tuple[Part | None, str]:
     if doubles and not module.recompute_scale_factor:
         return TrilinearUpsample(module), "gathered, forward and backward"
     return None, "the kernel supports only trilinear upsampling by two, without align_corners"
+
+
+def _find_pool(module: Any) -> tuple[Part | None, str]:
+    steps = (module.stride,) * len(window_of(module)) if isinstance(module.stride, int) else tuple(module.stride)
+    unpadded = module.padding in (0, (0,) * len(steps)) and not module.ceil_mode and module.divisor_override is None
+    if unpadded and steps == window_of(module):
+        return AveragePool(module), "channels last"
+    return None, "the kernel supports only windows beside each other, without padding"
 
 
 def _find_convolution(module: Any) -> tuple[type[Part] | None, str]:

@@ -148,7 +148,7 @@ def test_what_runs_out_of_memory_is_not_taken(clock, monkeypatch):
     assert asked.parts
 
 
-def test_norms_that_share_an_activation_stay_together(clock):
+def test_norms_that_share_an_activation_stay_together(clock, full_products):
     """In a DynUNet's block, one activation follows both norms: as parts they compute it, so both are parts, or none is."""
     network = DynUNet(3, 1, 2, (3, 3, 3), (1, 2, 2), (2, 2), filters=(2, 2, 4)).to(DEVICE)
     images = draw(1, 1, 8, 8, 8)

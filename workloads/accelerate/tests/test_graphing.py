@@ -9,6 +9,7 @@ from torch import nn
 from speedproof_accelerate import accelerate
 from speedproof_accelerate.graphing import GraphedForward, Recording, graph_training
 
+pytestmark = pytest.mark.usefixtures("full_products")
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: CUDA graphs are recorded on one")
 
 

@@ -261,7 +261,9 @@ def test_without_a_counterpart_the_published_loader_augments(make_trainer, capsy
 def test_nnunet_finds_the_trainer(name):
     """In a process of its own: nnU-Net fails if a module that it looks at imports another, as some do in this one."""
     folder = subprocess.run([sys.executable, "-m", "speedproof_accelerate.nnunet"], capture_output=True, text=True, check=True)
-    ask = "import nnunetv2.utilities.find_objects as n, sys; print(n.recursive_find_trainer_class_by_name(sys.argv[1]).__name__)"
+    ask = (
+        "import nnunetv2.utilities.find_objects as n, sys; print(n.recursive_find_trainer_class_by_name(sys.argv[1]).__name__)"
+    )
     variables = os.environ | {"nnUNet_extTrainer": folder.stdout.strip()}
     found = subprocess.run([sys.executable, "-c", ask, name], capture_output=True, text=True, check=True, env=variables)
     assert found.stdout.splitlines()[-1] == name
