@@ -95,11 +95,6 @@ class Recording:
         for read, found in zip(self.above, gradients, strict=True):
             if read is not None:
                 read.zero_() if found is None else read.copy_(found)
-        for parameter, made in zip(self.parameters, self.below, strict=True):
-            # Autograd keeps a first gradient without a copy: the next must not be written over it, but be added to it.
-            kept = parameter.grad
-            if kept is not None and made is not None and kept.data_ptr() == made.data_ptr():
-                parameter.grad = kept.clone()
         if self.backward is not None:
             self.backward.replay()
         return [None if one is None else one.detach() for one in self.below]
@@ -134,7 +129,18 @@ class GraphedForward:
         if recording is None:
             return self.eager(*given)
         self._turn += 1
+        self._keep_gradients()
         return recording.result(cast(Any, _Replay.apply)(self, recording, x, *recording.parameters))
+
+    def _keep_gradients(self) -> None:
+        """Copy gradients that the optimizer has not taken yet: autograd keeps a first one where a recording wrote it.
+
+        The next pass, of any recording, may write there.
+        """
+        written = {one.data_ptr() for made in self._recordings.values() if made for one in made.below if one is not None}
+        for parameter in self._network.parameters():
+            if parameter.grad is not None and parameter.grad.data_ptr() in written:
+                parameter.grad = parameter.grad.clone()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """Return the plain `forward` of the network's copy, whose tensors no graph knows."""

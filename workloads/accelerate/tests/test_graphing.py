@@ -62,10 +62,13 @@ class Pass:
 
 
 def record_scaling(network, x):
-    """Record a linear layer without a bias, as a graph would: from and to the same memory."""
+    """Record a linear layer without a bias, as a graph would: from and to the same memory.
+
+    Both passes share memory, so the forward pass may write where the gradient was.
+    """
     weight, given = network.weight, x.detach().clone()
     out, above, below = x.new_zeros(len(x), len(weight)), x.new_zeros(len(x), len(weight)), torch.zeros_like(weight)
-    forward = Pass(lambda: out.copy_(given @ weight.detach().T))
+    forward = Pass(lambda: (below.fill_(torch.nan), out.copy_(given @ weight.detach().T)))
     backward = Pass(lambda: below.copy_(above.T @ given))
     return Recording(given, [out], lambda outs: outs[0], [above], [weight], [below], forward, backward)
 
@@ -107,7 +110,7 @@ def test_all_else_is_computed_operation_by_operation(recorded, why):
 
 
 def test_gradients_of_several_batches_add_up(recorded):
-    """Autograd keeps the first gradient where the recorded pass wrote it, and where it writes the next."""
+    """Autograd keeps the first gradient where the recorded pass wrote it, and where the next passes write."""
     network, _ = recorded
     batches = [torch.rand(4, 3) for _ in range(3)]
     for x in batches:
