@@ -1,14 +1,17 @@
 """The trainer trains as nnU-Net's own does, on a CPU, with real CTs preprocessed by nnU-Net."""
 
 import multiprocessing
+from importlib import import_module
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("nnunetv2", reason="nnU-Net is not installed: pip install 'speedproof-accelerate[nnunet]'")
+pytest.importorskip("nnunetv2", reason="nnU-Net is not installed: make nnunet")
 
 from batchgeneratorsv2.transforms.utils.compose import ComposeTransforms
+from nnunetv2.training.logging.nnunet_logger import MetaLogger
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name
 
@@ -29,9 +32,10 @@ def plain_torch(monkeypatch):
 
 @pytest.fixture
 def short(monkeypatch):
-    """Two epochs of three iterations."""
+    """Two epochs of three iterations. Nothing is drawn after each."""
     for variable, value in zip(SETTINGS, ("3", "2", "2"), strict=True):
         monkeypatch.setenv(variable, value)
+    monkeypatch.setattr(MetaLogger, "plot_progress_png", lambda logger, folder: None)
 
 
 @pytest.mark.usefixtures("short")
@@ -231,6 +235,19 @@ def test_without_a_counterpart_the_published_loader_augments(make_trainer, capsy
     assert "SpatialTransform: elastic deformation has no counterpart" in capsys.readouterr().out
 
 
+@pytest.fixture(scope="module")
+def importable_torchvision():
+    """The public index has a torchvision for CUDA. Beside torch's CPU build, it imports if these operators are known."""
+    if find_spec("torchvision") is None or torch.version.cuda is not None:
+        return
+    try:
+        import_module("torchvision")
+    except RuntimeError:
+        for name in ("nms", "qnms"):
+            torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
+@pytest.mark.usefixtures("importable_torchvision")
 @pytest.mark.parametrize("name", ["nnUNetTrainerSpeedproof", "nnUNetTrainerShortEpochs"])
 def test_nnunet_finds_the_trainer(name, monkeypatch, capsys):
     import runpy
