@@ -1,6 +1,6 @@
 # Two commands set everything up on a machine with Python 3.11 or newer: `make demo` and `make test`.
 .DELETE_ON_ERROR:
-.PHONY: demo test dear cluster faults adversary fuzz records recording lint docs release lock audit clean
+.PHONY: demo test nnunet dear cluster faults adversary fuzz records recording lint docs release lock audit clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -26,6 +26,9 @@ demo: $(VENV)/.installed
 # or a browser, including those of `make cluster`. Three processes on two cores, since many tests wait for programs.
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 3 --durations=20 $(TESTS)
+
+# Install nnU-Net, 700 MB on disk, so that the tests of its trainer run, too. CI does.
+nnunet: $(VENV)/.nnunet
 
 # Run the long tests that `make test` leaves to CI, minutes.
 dear: $(VENV)/.installed
@@ -101,16 +104,21 @@ $(VENV)/.installed: requirements.lock requirements.cpu.lock pyproject.toml $(WOR
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(patsubst %,--editable %,. $(WORKLOADS:/pyproject.toml=))
 	touch $@
 
+# What nnU-Net needs besides requirements.lock. One package has no wheel; it is built with the setuptools that is locked.
+$(VENV)/.nnunet: $(VENV)/.installed requirements.nnunet.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-compile --no-build-isolation --require-hashes --requirement requirements.nnunet.lock
+	touch $@
+
 # Write the lock files from pyproject.toml and the workloads', for Linux on x86-64 and aarch64, and Python 3.11 or newer. Pins stay
 # as they are if they still fit; `make lock UPGRADE=--upgrade` takes the newest. The CPU build comes from PyTorch's index;
 # `make lock CPU="--find-links FOLDER"` takes it from elsewhere.
 CPU ?= --torch-backend cpu
 # The workloads require the instrument and their libraries as distributions, so these bring their own requirements.
 LIBRARIES := $(filter-out $(patsubst workloads/%/workload.yaml,%,$(wildcard workloads/*/workload.yaml)),$(WORKLOADS:workloads/%/pyproject.toml=%))
+PIN := $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-emit-index-url
 COMPILE = echo "speedproof$(1) @ file://$(CURDIR)" >$(VENV)/instrument.txt \
 	$(foreach name,$(LIBRARIES),&& echo "speedproof-$(name) @ file://$(CURDIR)/workloads/$(name)" >>$(VENV)/instrument.txt) && UV_CUSTOM_COMPILE_COMMAND="make lock" \
-	$(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-emit-index-url \
-	--no-emit-package speedproof $(patsubst %,--no-emit-package speedproof-%,$(LIBRARIES)) $(UPGRADE) $(WORKLOADS) $(VENV)/instrument.txt
+	$(PIN) --no-emit-package speedproof $(patsubst %,--no-emit-package speedproof-%,$(LIBRARIES)) $(UPGRADE) $(WORKLOADS) $(VENV)/instrument.txt
 EVERYTHING := [workflow,perfetto,mcp,dev]
 lock: $(VENV)/.installed
 	$(call COMPILE,$(EVERYTHING)) --annotation-style line --output-file requirements.lock
@@ -118,6 +126,11 @@ lock: $(VENV)/.installed
 	grep -o '^torch==[^ ]*' requirements.lock | sed 's/$$/+cpu/' >$(VENV)/torch-cpu.txt
 	$(call COMPILE,$(EVERYTHING)) --no-annotate --constraint requirements.lock --constraint $(VENV)/torch-cpu.txt $(CPU) --output-file requirements.cpu.lock
 	sed -i '1i # The environment of requirements.lock without a GPU: torch is the CPU build that PyTorch publishes on an index of its own,\n# which your pip must know (PIP_EXTRA_INDEX_URL, or PIP_FIND_LINKS for a folder with the file).' requirements.cpu.lock
+	UV_CUSTOM_COMPILE_COMMAND="make lock" $(PIN) --annotation-style line $(UPGRADE) --constraint requirements.lock \
+		$$(sed -n 's/^\([^ #]*\)==.*/--no-emit-package \1/p' requirements.lock) \
+		workloads/accelerate/pyproject.toml --extra nnunet --output-file requirements.nnunet.lock
+	sed -i -e '1i # What the extra `nnunet` of workloads/accelerate needs besides requirements.lock: `make nnunet` installs it.' \
+		-e '/^# The following packages were excluded/,$$d' requirements.nnunet.lock
 	$(call COMPILE) --no-annotate --constraint requirements.cpu.lock $(CPU) --no-emit-package torch --no-emit-package setuptools --output-file containers/requirements.txt
 	sed -i '1i # What the package imports and all that this needs, but torch and setuptools: they are the base image'"'"'s own.\n# What the base image pins itself (in the file that PIP_CONSTRAINT names) is not taken from here: see install.py.' containers/requirements.txt
 

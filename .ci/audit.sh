@@ -11,6 +11,6 @@ if ! audit --no-deps --requirement "$old" 2>&1 | grep -qE 'CVE-|PYSEC-|GHSA-'; t
   echo "audit: not run: the public database of vulnerabilities cannot be reached; run 'make audit' on a machine that can reach it"
   exit 3
 fi
-for file in requirements.lock containers/requirements.txt; do
+for file in requirements.lock requirements.nnunet.lock containers/requirements.txt; do
   audit --strict --require-hashes --requirement "$file"
 done

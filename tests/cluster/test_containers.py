@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 IMAGE_FILE = "containers/requirements.txt"
+NNUNET_FILE = "requirements.nnunet.lock"
 
 
 def load(name):
@@ -50,7 +51,10 @@ def test_a_replaced_torch_and_a_missing_package_are_told():
 @pytest.fixture(scope="module")
 def pins():
     parse = load("install").parse_pins
-    return {name: parse((ROOT / name).read_text()) for name in ["requirements.lock", "requirements.cpu.lock", IMAGE_FILE]}
+    return {
+        name: parse((ROOT / name).read_text())
+        for name in ["requirements.lock", "requirements.cpu.lock", NNUNET_FILE, IMAGE_FILE]
+    }
 
 
 def test_every_package_is_pinned_with_its_hashes(pins):
@@ -67,6 +71,7 @@ def test_all_files_pin_the_same_versions(pins):
     assert without_gpu.items() <= everything.items()
     assert all(re.match("nvidia|cuda|torch", name) for name in everything.keys() - without_gpu.keys())
     assert {name: pin.version for name, pin in pins[IMAGE_FILE].items()}.items() <= everything.items()
+    assert not pins[NNUNET_FILE].keys() & everything.keys()  # it comes on top
 
 
 def test_the_image_gets_what_the_package_imports_and_not_torch(pins):

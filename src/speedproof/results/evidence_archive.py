@@ -6,6 +6,7 @@ of files hold for members.
 """
 
 import os
+import re
 import stat
 import zipfile
 import zlib
@@ -28,6 +29,7 @@ OLD_EXPERIMENTS_FOLDER = "blocks"  # of versions before 0.3; evidence is read as
 LARGEST_ARCHIVE_MIB, LARGEST_MEMBER_MIB, ALL_MEMBERS_MIB = 64, 256, 1024
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError)
+_WITHOUT_WILDCARD = re.compile(r"[^*?[]*")
 _NO_DATE = (1980, 1, 1, 0, 0, 0)  # the first that a ZIP file can hold
 
 
@@ -62,8 +64,9 @@ def is_folder(path: Path) -> bool:
 def find_files(folder: Path, pattern: str) -> list[Path]:
     """Return the paths below a folder that fit a pattern of as many parts as they have, on disk and in its archive, sorted."""
     parts = PurePosixPath(pattern).parts
-    packed = (PurePosixPath(name).parts for name in _list_below(folder))
-    fitting = (folder.joinpath(*names) for names in packed if len(names) == len(parts) and all(map(fnmatchcase, names, parts)))
+    start, depth = _WITHOUT_WILDCARD.match("/".join(parts)).group(), len(parts) - 1  # type: ignore[union-attr]
+    packed = (name for name in _list_below(folder) if name.startswith(start) and name.count("/") == depth)
+    fitting = (folder / name for name in packed if all(map(fnmatchcase, name.split("/"), parts)))
     return sorted({*folder.glob(pattern), *fitting})
 
 

@@ -59,19 +59,24 @@ def _explain(idle: Intervals, evidence: Iterator[CauseEvidence]) -> Iterator[pd.
     """Assign each part of an idle gap to the first evidence that covers it; yield each cause's pieces."""
     unclaimed, whole_ns = idle, total(idle)
     for one in evidence:
-        pieces = _split(intersection(unclaimed, one.covers), one)
+        claimed = intersection(unclaimed, one.covers)
+        if not len(claimed):
+            continue
+        pieces = _split(claimed, one)
         if one.labels and one.labels.terms:
             pieces = _leave_out_small(pieces, "detail", _NAMED_FROM * whole_ns, "")
             pieces = _leave_out_small(pieces, "term", _TERM_FROM * whole_ns, one.cause)
         yield pieces
         unclaimed = difference(unclaimed, one.covers)
+        if not len(unclaimed):
+            return  # other evidence is not gathered
     yield _split(unclaimed, CauseEvidence(UNEXPLAINED, unclaimed))
 
 
 def _split(pieces: Intervals, evidence: CauseEvidence) -> pd.DataFrame:
     """Return pieces of one cause, cut where their detail changes; of labels that overlap the first to begin counts."""
     labels = evidence.labels
-    if labels is None:
+    if labels is None or not len(pieces):
         detail = _NAMELESS.repeat(len(pieces))
     elif evidence.most:
         detail = _most_of(pieces, labels)

@@ -49,17 +49,21 @@ def _take_longest(idle_gaps: pd.DataFrame) -> list[pd.DataFrame]:
 
 def _describe_gap(pieces: pd.DataFrame, zero_ns: int, before: str, after: str) -> Gap:
     """Return one gap, under the cause and the detail that fill most of it."""
-    lengths = pieces["end_ns"] - pieces["start_ns"]
-    sums = lengths.groupby([pieces["cause"], pieces["detail"]], observed=True).sum().sort_values(kind="stable")
-    (cause, detail), total_ns = sums.index[-1], int(lengths.sum())
+    cause, detail = pieces["cause"].array, pieces["detail"].array
+    lengths = (pieces["end_ns"] - pieces["start_ns"]).to_numpy()
+    kinds, kind = np.unique(cause.codes * np.int64(len(detail.categories)) + detail.codes, return_inverse=True)
+    sums = np.zeros(len(kinds), np.int64)
+    np.add.at(sums, kind, lengths)
+    most, total_ns = np.flatnonzero(sums == sums.max())[-1], int(lengths.sum())
+    of_cause, of_detail = np.divmod(kinds[most], len(detail.categories))
     return Gap(
         epoch=int(pieces["epoch"].iloc[0]),
         part=pieces["part"].iloc[0],
         start_s=(int(pieces["start_ns"].iloc[0]) + zero_ns) / NS_PER_S,
         duration_s=total_ns / NS_PER_S,
-        cause=cause,
-        detail=detail,
-        share=float(sums.iloc[-1] / total_ns),
+        cause=cause.categories[of_cause],
+        detail=detail.categories[of_detail],
+        share=float(sums[most] / total_ns),
         before=before,
         after=after,
     )

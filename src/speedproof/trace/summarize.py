@@ -206,7 +206,7 @@ def _summarize_kernels(trace: Trace, loop: Loop, epochs: Intervals) -> list[Kern
     kernels = sum_kernels(trace.activity.loc[trace.activity["kernel"] & loop.recorded, columns], epochs)
     launch_ns = _sum_launches(trace)
     kernels["launch_ns"] = np.array([launch_ns.get(name, np.nan) for name in kernels["name"]], float)
-    return [Kernel.model_validate(row) for row in _in_seconds(kernels).to_dict("records")]
+    return [Kernel.model_validate(row) for row in _list_rows(kernels)]
 
 
 def _sum_launches(trace: Trace) -> dict[str, float]:
@@ -219,12 +219,17 @@ def _sum_launches(trace: Trace) -> dict[str, float]:
     return dict(zip(map(str, sums.index), sums.tolist(), strict=True))
 
 
-def _in_seconds(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with its columns of nanoseconds, named `…_ns`, in seconds, named `…_s`; null stays null."""
-    columns = [str(name) for name in table.columns if str(name).endswith("_ns")]
-    seconds = table.assign(**{name: table[name] / NS_PER_S for name in columns})
-    seconds = seconds.rename(columns={name: f"{name.removesuffix('_ns')}_s" for name in columns})
-    return seconds.astype(object).where(seconds.notna(), None)
+def _list_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the table's rows. Columns of nanoseconds, named `…_ns`, become seconds, named `…_s`; null becomes None."""
+    columns: dict[str, list[Any]] = {}
+    for name, values in table.items():
+        in_ns = str(name).endswith("_ns")
+        listed = (values / NS_PER_S if in_ns else values).tolist()
+        missing = values.isna().to_numpy()
+        if missing.any():
+            listed = [None if absent else value for value, absent in zip(listed, missing, strict=True)]
+        columns[f"{str(name).removesuffix('_ns')}_s" if in_ns else str(name)] = listed
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _summarize_epochs(loop: Loop, activity: pd.DataFrame) -> list[Epoch]:
@@ -240,7 +245,7 @@ def _summarize_epochs(loop: Loop, activity: pd.DataFrame) -> list[Epoch]:
         }
     )
     bounds = zip(spans.start.tolist(), spans.end.tolist(), strict=True)
-    rows = zip(bounds, _in_seconds(table).to_dict("records"), strict=True)
+    rows = zip(bounds, _list_rows(table), strict=True)
     return [
         Epoch.model_validate({"index": index, "start_ns": start_ns, "end_ns": end_ns, **row})
         for index, ((start_ns, end_ns), row) in enumerate(rows, start=1)
@@ -266,7 +271,7 @@ def _summarize_phases(loop: Loop, activity: pd.DataFrame) -> list[Phase]:
     work = caused[order]
     busy = [_busy_times(activity, np.sort(work[first[row] : first[row + 1]])) for row in range(len(table))]
     table = table.reset_index().join(pd.DataFrame(busy, columns=["gpu_busy_ns", "kernel_busy_ns", "copy_busy_ns", "method"]))
-    return [Phase.model_validate(row) for row in _in_seconds(table).to_dict("records")]
+    return [Phase.model_validate(row) for row in _list_rows(table)]
 
 
 def _busy_times(activity: pd.DataFrame, rows: NDArray[np.integer]) -> tuple[int, int, int, str]:
@@ -298,7 +303,7 @@ def _summarize_idle_gaps(idle_gaps: pd.DataFrame, warm_up: int, counted: int) ->
     table["coverage"] = np.where(table["cause"] != UNEXPLAINED, 1.0, 0.0)
     table["seconds_per_epoch"] = table.pop("steady_ns") / counted / NS_PER_S
     table = table.sort_values("total_ns", ascending=False, kind="stable")
-    return [IdleGap.model_validate(row) for row in _in_seconds(table).to_dict("records")]
+    return [IdleGap.model_validate(row) for row in _list_rows(table)]
 
 
 def _summarize_streams(loop: Loop, activity: pd.DataFrame) -> tuple[list[Stream], list[str]]:
@@ -314,7 +319,7 @@ def _summarize_streams(loop: Loop, activity: pd.DataFrame) -> tuple[list[Stream]
     if not tables:
         return [], []
     table = pd.concat(tables, ignore_index=True).sort_values("epoch", kind="stable")
-    return [Stream.model_validate(row) for row in _in_seconds(table).to_dict("records")], notes
+    return [Stream.model_validate(row) for row in _list_rows(table)], notes
 
 
 def _choose_streams(activity: pd.DataFrame, epochs: int) -> tuple[list[tuple[int, int]], list[str]]:
@@ -353,7 +358,7 @@ def _summarize_transforms(loop: Loop) -> list[Transform]:
     group = lengths.groupby("name", observed=True)
     table = group[["wall_ns", "in_epochs_ns", "on_main_thread_ns"]].sum().assign(calls=group.size())
     table = table.sort_values("wall_ns", ascending=False, kind="stable").reset_index()
-    return [Transform.model_validate(row) for row in _in_seconds(table).to_dict("records")]
+    return [Transform.model_validate(row) for row in _list_rows(table)]
 
 
 def _ideal_epochs(loop: Loop, activity: pd.DataFrame, warm_up: int) -> tuple[float | None, float | None]:

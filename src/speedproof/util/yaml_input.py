@@ -32,6 +32,12 @@ class _Loader(yaml.SafeLoader):
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789"))
 
 
+class _FastLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """The same, parsed in C several times as fast. Builds of PyYAML without libyaml lack it."""
+
+    yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
+
+
 def read_yaml(path: Path) -> Any:
     """Return what a file of YAML (or JSON) holds: mappings with text for keys, lists, texts, numbers, truth values and null.
 
@@ -54,10 +60,31 @@ def read_yaml(path: Path) -> Any:
 @lru_cache(maxsize=16)
 def _parse(text: str) -> Any:
     """Return what a text of YAML holds. One process reads the same file many times; what is kept must not be changed."""
-    loader = _Loader(text)
-    node = loader.get_single_node()
+    loader, node = _compose(text)
     _measure(node, {})
     return None if node is None else loader.construct_document(node)
+
+
+def _compose(text: str) -> tuple[Any, yaml.Node | None]:
+    try:
+        _check_nesting(text)
+        loader: Any = _FastLoader(text)
+        return loader, loader.get_single_node()
+    except yaml.MarkedYAMLError:
+        loader = _Loader(text)  # its errors name more
+        return loader, loader.get_single_node()
+
+
+def _check_nesting(text: str) -> None:
+    """Raise a RecursionError if lists or mappings are nested too deep: the parser in C would take any depth, and crash."""
+    depth = 0
+    for event in yaml.parse(text, _FastLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > DEEPEST:
+                raise RecursionError
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 def check_plain(values: Any, origin: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-pytest.importorskip("dynamic_network_architectures", reason="not installed: pip install 'speedproof-accelerate[nnunet]'")
+pytest.importorskip("dynamic_network_architectures", reason="nnU-Net is not installed: make nnunet")
 
 from dynamic_network_architectures.architectures.unet import PlainConvUNet, ResidualEncoderUNet
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("nnunetv2", reason="nnU-Net is not installed: pip install 'speedproof-accelerate[nnunet]'")
+pytest.importorskip("nnunetv2", reason="nnU-Net is not installed: make nnunet")
 
 from batchgeneratorsv2.transforms.utils.compose import ComposeTransforms
+from nnunetv2.training.logging.nnunet_logger import MetaLogger
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
 from speedproof_accelerate.nnunet.loading import AugmentedBatches, ResidentPatches
@@ -31,9 +32,10 @@ def plain_torch(monkeypatch):
 
 @pytest.fixture
 def short(monkeypatch):
-    """Two epochs of three iterations."""
+    """Two epochs of three iterations. Nothing is drawn after each."""
     for variable, value in zip(SETTINGS, ("3", "2", "2"), strict=True):
         monkeypatch.setenv(variable, value)
+    monkeypatch.setattr(MetaLogger, "plot_progress_png", lambda logger, folder: None)
 
 
 @pytest.mark.usefixtures("short")
@@ -257,13 +259,23 @@ def test_without_a_counterpart_the_published_loader_augments(make_trainer, capsy
     assert "SpatialTransform: elastic deformation has no counterpart" in capsys.readouterr().out
 
 
+# The public index has a torchvision for CUDA. Beside torch's CPU build, it imports if these operators are known.
+FIND = """
+import sys, torch
+try:
+    import torchvision
+except RuntimeError:
+    for name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+from nnunetv2.utilities.find_objects import recursive_find_trainer_class_by_name
+print(recursive_find_trainer_class_by_name(sys.argv[1]).__name__)
+"""
+
+
 @pytest.mark.parametrize("name", ["nnUNetTrainerSpeedproof", "nnUNetTrainerShortEpochs"])
 def test_nnunet_finds_the_trainer(name):
     """In a process of its own: nnU-Net fails if a module that it looks at imports another, as some do in this one."""
     folder = subprocess.run([sys.executable, "-m", "speedproof_accelerate.nnunet"], capture_output=True, text=True, check=True)
-    ask = (
-        "import nnunetv2.utilities.find_objects as n, sys; print(n.recursive_find_trainer_class_by_name(sys.argv[1]).__name__)"
-    )
     variables = os.environ | {"nnUNet_extTrainer": folder.stdout.strip()}
-    found = subprocess.run([sys.executable, "-c", ask, name], capture_output=True, text=True, check=True, env=variables)
+    found = subprocess.run([sys.executable, "-c", FIND, name], capture_output=True, text=True, check=True, env=variables)
     assert found.stdout.splitlines()[-1] == name

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-pytest.importorskip("nnunetv2", reason="nnU-Net is not installed: pip install 'speedproof-accelerate[nnunet]'")
+pytest.importorskip("nnunetv2", reason="nnU-Net is not installed: make nnunet")
 
 from batchgeneratorsv2.transforms.intensity.brightness import MultiplicativeBrightnessTransform
 from batchgeneratorsv2.transforms.intensity.contrast import ContrastTransform
