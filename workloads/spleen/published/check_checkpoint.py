@@ -1,7 +1,7 @@
 """`check_checkpoint.py VOLUMES WEIGHTS…`: validates weights with MONAI alone, and compares with the Dice that their run found.
 
-VOLUMES holds imagesTr and labelsTr. WEIGHTS are files that the runs kept (KEPT_WEIGHTS), or folders of these; beside each is a
-.json with the Dice that its own program found. Nothing of speedproof is imported. It ends with status 1 if one Dice is more than
+VOLUMES holds imagesTr and labelsTr. WEIGHTS are files that the runs kept (KEPT_WEIGHTS), or folders of these. Beside each is
+a .json with the Dice that its own program found. Nothing of speedproof is imported. The exit status is 1 if a Dice is more than
 0.001 off.
 """
 
