@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.report.document import Badge
+from speedproof.report.figures.figure_data import read_evidence
+from speedproof.report.first_screen import compose_first_screen
 from speedproof.report.forest import draw_forest, draw_forest_picture
 from speedproof.report.headlines import describe_answer
 from speedproof.report.ranks_section import describe_scaling
@@ -20,7 +22,7 @@ from speedproof.results.comparison_rows import Needed, Origin
 from speedproof.stats.compare import compare_experiments
 from speedproof.stats.main_ratios import Answer, find_answer
 from tests.report.conftest import make_results
-from tests.report.example import CLAIMS, EPOCH_S, Example, write_example
+from tests.report.example import CLAIMS, EPOCH_S, Example, rule_with, write_example
 
 FAST, BASELINE = "MONAI fast script", "MONAI baseline script"
 
@@ -222,3 +224,32 @@ def test_fewer_pairs_than_a_verdict_needs_are_no_verdict_wherever_their_interval
     found = find_answer(comparison).mains
     assert [(one.subject.name, describe_state(one).text) for one in found] == [("four", "no verdict"), ("two", "no verdict")]
     assert all("a verdict needs 4" in sentence for sentence in map(describe_scaling, found))
+
+
+def test_an_epoch_of_unequal_work_follows_the_way_to_a_quality(tmp_path):
+    reached = (("baseline", 0.16), ("cached", 0.16))
+    comparison = compare(tmp_path, variants=("baseline", "cached"), dice_per_epoch=reached)
+    assert find_answer(comparison).mains[0].metric == "training_epoch_s"
+    unequal = {"outcome": "unequal", "reason": "unequal work: twice the FLOP"}
+    ratios = [
+        ratio.model_copy(update={"work": ratio.work and ratio.work.model_copy(update=unequal)}) for ratio in comparison.ratios
+    ]
+    mains = find_answer(comparison.model_copy(update={"ratios": ratios})).mains
+    assert [one.target for one in mains] == [0.94, None, None]
+
+
+def test_where_quality_is_not_judged_the_first_screen_names_the_way_to_one(tmp_path):
+    reached = (("baseline", 0.16), ("cached", 0.16))
+    example = Example(
+        variants=("baseline", "cached"), modes=("timed",), dice_per_epoch=reached, quality=rule_with(judged_above=0.98)
+    )
+    screen = compose_first_screen(read_evidence(make_results(tmp_path / "results", example)))
+    (quality,) = (fact for fact in screen.facts if fact.name == "Quality")
+    said = quality.text.replace("\N{NO-BREAK SPACE}", " ")
+    assert (
+        " reaches a Dice of 0.940 1.04× as fast as MONAI baseline script (1.04–1.05×), from the start of the process." in said
+    )
+    assert said.endswith(
+        "Not judged for the main ratio: the slower variant's Dice is 0.970; quality is judged only above 0.980."
+    )
+    assert "quality was not judged" not in screen.note

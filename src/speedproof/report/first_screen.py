@@ -50,7 +50,7 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
             *_describe_others(main),
             machine,
             _OWN_DATA if evidence.proof else _describe_data(evidence.comparison),
-            _NO_QUALITY if evidence.proof and not evidence.tells_quality else _describe_quality(main),
+            _NO_QUALITY if evidence.proof and not evidence.tells_quality else _describe_quality(main, answer),
         ],
         spread=describe_spread(main),
         forest=draw_forest(answer, evidence.results),
@@ -96,7 +96,7 @@ def _qualify(main: RatioFinding, evidence: Evidence) -> str:
     if evidence.proof or not main.is_shown:
         return ""
     said = ["the data are synthetic"] if evidence.comparison.conditions.synthetic_data else []
-    said += ["quality was not judged"] if main.learning and main.learning.check.outcome == "not judged" else []
+    said += ["quality was not judged"] if _is_not_judged(main) and not _find_way(main, evidence.answer) else []
     return f"{capitalize(' and '.join(said))}." if said else ""
 
 
@@ -145,7 +145,25 @@ def _describe_data(comparison: Comparison) -> Fact:
     return Fact("Data", f"{conditions.dataset_name or 'chosen by the programs'}.")
 
 
-def _describe_quality(main: RatioFinding) -> Fact:
+def _is_not_judged(main: RatioFinding) -> bool:
+    return main.learning is not None and main.learning.check.outcome == "not judged"
+
+
+def _find_way(main: RatioFinding, answer: Answer) -> RatioFinding | None:
+    """Return how much sooner the main ratio's faster variant reaches a quality than another variant, if it is shown to."""
+    faster = main.faster_first[0]
+    ways = (one for one in answer.mains if one.target is not None and one.state is State.FASTER)
+    return next((one for one in ways if one.subject == faster), None)
+
+
+def _describe_way(way: RatioFinding) -> str:
+    measured, interval = format_ratio(*way.ends)
+    reached = f"a {way.rule.title} of {way.rule.format(way.target or 0.0)}"
+    compared = f"{way.subject.title} reaches {reached} {measured} as fast as {way.against.title}"
+    return f"{compared} ({interval}), from the start of the process."
+
+
+def _describe_quality(main: RatioFinding, answer: Answer) -> Fact:
     rule, learning = main.rule, main.learning
     if main.kind != "ratio":
         return Fact("Quality", "The same program in both variants.")
@@ -157,6 +175,8 @@ def _describe_quality(main: RatioFinding) -> Fact:
         values = f"{rule.format(learning.other)} for {main.against.title}, {rule.format(learning.own)} for {main.subject.title}"
         return Fact("Quality", f"{capitalize(rule.title)} {values}; not judged, because no margin was declared.", warns=True)
     outcome = learning.check.outcome
+    if _is_not_judged(main) and (way := _find_way(main, answer)):
+        return Fact("Quality", f"{_describe_way(way)} Not judged for the main ratio: {learning.check.reason}.")
     of = "" if main.claim is None else f", for {learning.judged.title}"
     return Fact("Quality", f"{capitalize(outcome)}{of}: {learning.check.reason}.", warns=outcome != "no worse")
 

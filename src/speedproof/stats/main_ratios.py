@@ -89,8 +89,8 @@ def variants_of(ratio: Ratio | DocumentedRatio) -> tuple[str, str]:
 
 
 def _find_mains(reader: Reader) -> list[RatioFinding]:
-    """Return what was found first, the main finding at the front: times, of these what is decided, and of that what has
-    a documented number.
+    """Return what was found first, the main finding at the front: times, of these what is decided, of that what has a
+    documented number, then what compares equal work or ways to a quality.
 
     Of a ratio that several experiments have, which do not speak together, the one of most pairs stands for it, with the others.
     """
@@ -137,8 +137,10 @@ def _names_of(finding: RatioFinding) -> set[str]:
     return {finding.subject.name, finding.against.name}
 
 
-def _rank(one: RatioFinding) -> tuple[bool, int, bool, int, float]:
+def _rank(one: RatioFinding) -> tuple[bool, int, bool, bool, int, float]:
     undecided = {State.TOO_FEW: 1, State.ONE_PAIR: 2}.get(one.state, 0)
     first = list_headlines()[0]
     place = first.index(one.metric) if one.metric in first else len(first)
-    return not one.is_of_times, undecided, not one.documented, place, -abs(math.log(one.centre))
+    # An epoch of other work is no answer if there is another one; on the way to a quality work does not matter.
+    unequal = one.unequal and one.target is None
+    return not one.is_of_times, undecided, not one.documented, unequal, place, -abs(math.log(one.centre))

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from speedproof import marks
 from speedproof.api import Ranges
 from speedproof_accelerate.optimizer import Optimizer
 from speedproof_accelerate.step import Precision, Step
@@ -91,7 +92,8 @@ def run_epochs(
 ) -> None:
     """Train, validating after every `validate_every` epochs, and tell the observer of each step, score and epoch.
 
-    What `after_epoch` does counts in no epoch's time.
+    What `after_epoch` does counts in no epoch's time. Marks do something only if this process is a program that is measured
+    as a command (published/).
 
     Raises:
         NotANumberError: the mean loss of an epoch is not finite.
@@ -100,14 +102,19 @@ def run_epochs(
         _reset_peak_memory(training.device)
         training.ranks.meet()
         start = read_clock(training.device)
+        marks.mark("epoch-begins")
         with training.ranges.phase("epoch"):
             losses = _train_epoch(training, epoch, observer, warms_up=epoch == first_epoch)
             trained = read_clock(training.device)
             dice: Tensor | None = None
             if epoch % validate_every == 0:
+                marks.validation()
                 dice = _validate(training)
+                marks.quality(float(dice[1]))
                 observer.on_validation(epoch, float(dice[1]), training.network)
         ended = read_clock(training.device)
+        marks.mark("epoch-ends")
+        marks.samples(training.patches_per_epoch)
         own = EpochResult(
             epoch=epoch,
             train_s=trained - start,
