@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,7 +25,8 @@ from speedproof_spleen.data.phantom import recipe_digest
 log = logging.getLogger("speedproof")
 
 CONFIGURATIONS = ("2d", "3d_fullres")
-FURTHER_PLANNERS = ("nnUNetPlannerResEncM", "nnUNetPlannerResEncL")  # they plan for the same preprocessed CTs
+# The first one's plans determine how CTs are preprocessed; the others plan for the same preprocessed CTs.
+PLANNERS = ("ExperimentPlanner", "nnUNetPlannerResEncM", "nnUNetPlannerResEncL")
 _ROOM = 4  # of the compressed CTs, which take that much with their copy and two preprocessed sets
 
 
@@ -121,21 +123,16 @@ def _fill(empty: Path, source: Path, data: Data) -> None:
     for folder in (RAW, PREPROCESSED, RESULTS):
         (empty / folder).mkdir()
     run_command(empty, "nnUNetv2_convert_MSD_dataset", "-i", str(task.absolute()), "-np", processes)
-    prepare = [
-        "-d",
-        "9",
-        "-c",
-        *CONFIGURATIONS,
-        "-npfp",
-        processes,
-        "-np",
-        processes,
-        "--verify_dataset_integrity",
-        "--no_pbar",
-    ]
-    run_command(empty, "nnUNetv2_plan_and_preprocess", *prepare)
-    for planner in FURTHER_PLANNERS:
-        run_command(empty, "nnUNetv2_plan_experiment", "-d", "9", "-pl", planner)
+    run_command(empty, "nnUNetv2_extract_fingerprint", "-d", "9", "-np", processes, "--verify_dataset_integrity", "--no_pbar")
+    with ThreadPoolExecutor(len(PLANNERS)) as planning:  # a planner mostly takes one core, for most of a minute
+        default, *further = [
+            planning.submit(run_command, empty, "nnUNetv2_plan_experiment", "-d", "9", "-pl", one) for one in PLANNERS
+        ]
+        default.result()
+        each = [processes] * len(CONFIGURATIONS)
+        run_command(empty, "nnUNetv2_preprocess", "-d", "9", "-c", *CONFIGURATIONS, "-np", *each, "--no_pbar")
+        for one in further:
+            one.result()
     _write_splits(empty / PREPROCESSED / DATASET)
     shutil.rmtree(task)
     (empty / RESULTS).rmdir()
