@@ -141,6 +141,6 @@ def _rank(one: RatioFinding) -> tuple[bool, int, bool, bool, int, float]:
     undecided = {State.TOO_FEW: 1, State.ONE_PAIR: 2}.get(one.state, 0)
     first = list_headlines()[0]
     place = first.index(one.metric) if one.metric in first else len(first)
-    # An epoch of other work is no answer if there is another one; on the way to a quality work does not matter.
+    # Epochs of unequal work come after other ratios; until a quality is reached, work may differ.
     unequal = one.unequal and one.target is None
     return not one.is_of_times, undecided, not one.documented, unequal, place, -abs(math.log(one.centre))

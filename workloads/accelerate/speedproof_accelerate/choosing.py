@@ -77,7 +77,7 @@ class Chooser:
         arrangements = {} if self.training.graphs else self._arrange(left, report.times)
         found = recall_arrangements(self._about, arrangements, self.decisions)
         if found is None:
-            # In another layout, a network is hardly twice as fast, and cuDNN would search its kernels anew.
+            # In another layout, a network is hardly twice as fast, and cuDNN would search for kernels again.
             similar = {AS_IT_WAS: CHANNELS_LAST}
             installs = {name: one.install for name, one in arrangements.items()}
             found = measure_arrangements(self.training, installs, similar)
@@ -86,7 +86,7 @@ class Chooser:
         return self._install(left, arrangements, found, report)
 
     def _find_slower(self, times: Mapping[str, Times]) -> dict[str, str]:
-        """Return the parts that are not faster than torch's own, each with what is to be said of it."""
+        """Return the parts that are not faster than torch's own, each with a note for the report."""
         notes = {entry.name: entry.note for entry in self._made.replaced}
         slower = [name for name, one in times.items() if not one.pays and name in notes]
         return {name: f"torch's own is not slower than {notes[name]}" for name in slower}

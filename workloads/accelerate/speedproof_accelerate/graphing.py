@@ -25,7 +25,7 @@ def graph_training(network: nn.Module, example: Tensor, precision: torch.dtype |
 
     The first training batch of another shape is recorded, too, up to so many shapes. All else is computed operation by
     operation, as before: more shapes, evaluation, passes without gradients, a batch whose gradient is needed, and passes in
-    autocast of another precision. If weights or buffers have moved in memory, everything is recorded anew.
+    autocast of another precision. If weights or buffers have moved in memory, everything is recorded again.
 
     Recordings share memory, so a network's results and gradients are valid until its next training batch. The backward pass
     of a batch must come before the next batch. Recording leaves buffers unchanged.

@@ -77,7 +77,7 @@ class MarkedOutput:
 
 @contextmanager
 def marking(output: MarkedOutput) -> Iterator[None]:
-    """Let `output` stand for what is printed; it is no error if a program is ended after enough epochs."""
+    """Let `output` stand for what is printed; a program may be ended after enough epochs."""
     sys.stdout = output  # type: ignore[assignment]
     try:
         yield

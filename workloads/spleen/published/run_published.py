@@ -3,8 +3,8 @@
 The scripts draw the name of a folder in /tmp from a generator of seed 0, and download 1.6 GB there unless the folder has
 volumes: it gets a link to them. They always train with seed 0.
 
-Of the notebook every cell is run as it is, up to the one that trains its fast program, except the one that trains its regular
-program, which takes an hour, and those that install packages. Three things come from outside: MONAI_DATA_DIRECTORY, a
+The notebook's cells are run as they are, up to the one that trains its fast program. Left out are those that install packages,
+and the one that trains its regular program, which takes an hour. Three things come from outside: MONAI_DATA_DIRECTORY, a
 documented variable, names the run's own folder; `set_determinism` gets speedproof's seed, since with one seed all runs would
 be the same training; and `print_config` prints nothing, which makes the start shorter.
 

@@ -124,7 +124,8 @@ class _AvgPool(Function):
     @refuse_double_backward
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         gradient = as_channels_last(gradients[0])
-        below = empty_volume(*gradient.shape[:2], ctx.sides, gradient)
+        items, channels = gradient.shape[:2]
+        below = empty_volume(items, channels, ctx.sides, gradient)
         _launch(avg_pool_pass_gradient, gradient, below, gradient, ctx.window)
         return below, None
 
