@@ -41,12 +41,10 @@ def test_the_two_variants_of_a_network_differ_in_the_trainer_alone(name):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_variant_trains_what_its_settings_state(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPEEDPROOF_EPOCHS", "3")
     words = program_command(find_workload("nnunet"), VARIANTS[name], tmp_path)
     asked = parse([*words[words.index("speedproof_nnunet.train") + 1 :], "--iterations", "7", "--validation-iterations", "2"])
-    assert {key: getattr(asked, key) for key in ("plans", "configuration", "trainer")}.items() <= VARIANTS[
-        name
-    ].settings.items()
-    monkeypatch.setenv("SPEEDPROOF_EPOCHS", "3")
+    assert {key: VARIANTS[name].settings[key] for key in ("plans", "configuration", "trainer")}.items() <= vars(asked).items()
     variables = choose_variables(asked)
     assert variables["nnUNet_preprocessed"] == str(tmp_path / "nnUNet_preprocessed")
     assert variables["nnUNet_extTrainer"] == str(Path(nnunet.__file__).parent / "trainers")
