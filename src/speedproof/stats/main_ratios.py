@@ -89,10 +89,11 @@ def variants_of(ratio: Ratio | DocumentedRatio) -> tuple[str, str]:
 
 
 def _find_mains(reader: Reader) -> list[RatioFinding]:
-    """Return what was found first, the main finding at the front: times, of these what is decided, of that what has a
-    documented number, then what compares equal work or ways to a quality.
+    """Return the most important ratios, the main one first.
 
-    Of a ratio that several experiments have, which do not speak together, the one of most pairs stands for it, with the others.
+    Times come before other metrics, then ratios with enough pairs, then those with a documented number. Epochs of unequal work
+    come after equal work and times to a quality. If several experiments measured a ratio, the one with most pairs stands for
+    it, and the others are listed with it.
     """
     comparison = reader.comparison
     documented: dict[tuple[object, ...], list[ClaimResult]] = {}

@@ -16,7 +16,8 @@ from speedproof_accelerate.measuring import (
 from speedproof_accelerate.parts import Part
 from speedproof_accelerate.report import Entry, Report
 
-# Of the time that all parts save, what the few parts save that the second arrangement has: each part costs launches, too.
+# The second arrangement has the fewest parts that make this share of the saving of all parts. Each part also costs launches,
+# so fewer parts can be faster.
 _MOST_OF_IT = 0.9
 _NOISE = 0.97  # the network must be so much faster with its parts at least
 AS_IT_WAS, CHANNELS_LAST = "as it was", "torch's own, channels last"
