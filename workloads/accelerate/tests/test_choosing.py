@@ -221,6 +221,16 @@ def test_settings_of_torch_are_part_of_what_is_remembered(clock, monkeypatch):
         assert asked.parts
 
 
+@pytest.mark.parametrize("change", [nn.Module.eval, lambda network: network.bfloat16()], ids=["evaluation", "precision"])
+def test_what_is_not_printed_of_a_network_is_part_of_what_is_remembered(clock, change):
+    """For a norm in evaluation there is no kernel: that says nothing of training."""
+    for make in (lambda: change(small()), small):
+        network = make()
+        asked = clock(network)
+        accelerate(network, draw(1, 2, 2, 2, 2), precision=torch.bfloat16)
+        assert {name for name, _ in asked.parts} == {"NormActivation", "FewChannelConvolution"}
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"a": "b"}', '{"a": [NaN, -1]}', pytest.param("[" * 100000, id="deep")])
 def test_a_broken_file_is_ignored_and_replaced(tmp_path, text):
     file = tmp_path / "folder" / "times.json"
