@@ -1,5 +1,6 @@
 """Biases of convolutions before a norm, which subtracts them: they are not added."""
 
+from collections import OrderedDict
 from itertools import pairwise
 from typing import Any, cast
 
@@ -46,6 +47,10 @@ class BiasFreeSequence(nn.Sequential):
         self.training = sequence.training
         pairs = pairwise(self._modules.items())
         self._norms = {key: behind for (key, one), (behind, norm) in pairs if _can_omit(one, norm)}
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a module, or, for a slice, a plain sequence, as torch's does."""
+        return nn.Sequential(OrderedDict(self._modules))[index] if isinstance(index, slice) else super().__getitem__(index)
 
     @keeping_kind
     def forward(self, x: Tensor) -> Tensor:

@@ -72,3 +72,16 @@ def test_where_torch_has_the_norm_the_convolution_adds_its_bias(monkeypatch):
     network[0][1].own_because = "torch's own is faster"
     monkeypatch.setattr("speedproof_accelerate.bias_free.convolve_without_bias", None)
     assert_close([network(images)], [expected], FP32)
+
+
+def test_a_slice_of_such_a_sequence_computes_its_modules():
+    sequence = nn.Sequential()
+    for name, one in {"conv": convolve(), "norm": nn.InstanceNorm2d(3), "act": nn.ReLU(), "last": convolve()}.items():
+        sequence.add_module(name, one)
+    images = torch.randn(2, 3, 5, 4)
+    expected = sequence[:3](images)
+    network = nn.Sequential(sequence).to(DEVICE)
+    accelerate(network, precision=None)
+    assert isinstance(network[0], BiasFreeSequence)
+    torch.testing.assert_close(network[0][:3](images.to(DEVICE)).cpu(), expected, rtol=1e-3, atol=1e-3)
+    assert [name for name, _ in network[0][1:].named_children()] == ["norm", "act", "last"]
