@@ -137,15 +137,20 @@ class GraphedForward:
 
         The next pass, of any recording, may write there.
         """
-        written = {one.data_ptr() for made in self._recordings.values() if made for one in made.below if one is not None}
-        for parameter in self._network.parameters():
-            if parameter.grad is not None and parameter.grad.data_ptr() in written:
-                parameter.grad = parameter.grad.clone()
+        for made in filter(None, self._recordings.values()):
+            for parameter, written in zip(made.parameters, made.below, strict=True):
+                kept = parameter.grad  # the network itself lists its parameters more slowly
+                if kept is not None and written is not None and kept.data_ptr() == written.data_ptr():
+                    parameter.grad = kept.clone()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """Return the plain `forward` of the network's copy, whose tensors no graph knows."""
         copied = memo.get(id(self._network))
         return MethodType(type(self._network).forward, copied) if copied is not None else self.eager
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let a network be saved as a whole: the loaded one computes operation by operation."""
+        return getattr, (self._network, "forward")
 
     def record(self, x: Tensor, *, required: bool = True) -> Recording | None:
         """Return the recording of a batch's shape, made if there is none; None: this shape is not recorded.

@@ -1,6 +1,7 @@
 """A network whose passes are recorded as graphs is the network; what cannot be recorded is refused."""
 
 import copy
+import pickle
 
 import pytest
 import torch
@@ -184,6 +185,16 @@ def step(network, images):
     with torch.autocast("cuda", torch.float16):
         out = network(images)
     return [out, *torch.autograd.grad(out.float().square().sum(), [*network.parameters()])]
+
+
+def test_a_saved_network_is_loaded_without_its_recordings(recorded):
+    network, shapes = recorded
+    x = torch.rand(4, 3)
+    expected = network(x)
+    loaded = pickle.loads(pickle.dumps(network))
+    assert torch.equal(loaded(x), expected)
+    assert not isinstance(vars(loaded)["forward"], GraphedForward)
+    assert shapes == [(4, 3)]
 
 
 @gpu
