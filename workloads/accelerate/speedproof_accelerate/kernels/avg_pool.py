@@ -124,7 +124,7 @@ class _AvgPool(Function):
     @refuse_double_backward
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         gradient = as_channels_last(gradients[0])
-        below = empty_volume(*gradient.shape[:2], ctx.sides, gradient)
+        below = empty_volume(gradient.shape[0], gradient.shape[1], ctx.sides, gradient)
         _launch(avg_pool_pass_gradient, gradient, below, gradient, ctx.window)
         return below, None
 
