@@ -25,7 +25,8 @@ def graph_training(network: nn.Module, example: Tensor, precision: torch.dtype |
 
     The first training batch of another shape is recorded, too, up to so many shapes. All else is computed operation by
     operation, as before: more shapes, evaluation, passes without gradients, a batch whose gradient is needed, and passes in
-    autocast of another precision. If weights or buffers have moved in memory, everything is recorded anew.
+    autocast of another precision. If weights or buffers have moved in memory, or if others are trained or modules have changed
+    their mode, everything is recorded anew.
 
     Recordings share memory, so a network's results and gradients are valid until its next training batch. The backward pass
     of a batch must come before the next batch. Recording leaves buffers unchanged.
@@ -117,8 +118,8 @@ class GraphedForward:
         self._pool: Any = None
         self._stream: Any = None  # recordings share memory only on one stream
         self._turn = 0
-        self._places = _list_tensors(network)
-        self._addresses = _find_addresses(self._places)
+        self._modules, self._places = list(network.modules()), _list_tensors(network)
+        self._state = self._observe()
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         """Return the network's result."""
@@ -157,11 +158,11 @@ class GraphedForward:
 
         If it is not required, a failure is a warning.
         """
-        if _find_addresses(self._places) != self._addresses:
+        if self._observe() != self._state:
             self._recordings.clear()
             self._pool = None  # the last graph's end ends it
-            self._places = _list_tensors(self._network)
-            self._addresses = _find_addresses(self._places)
+            self._modules, self._places = list(self._network.modules()), _list_tensors(self._network)
+            self._state = self._observe()
         key = x.shape, x.dtype
         if key not in self._recordings and len(self._recordings) < self._shapes:
             self._turn += 1
@@ -174,6 +175,10 @@ class GraphedForward:
                 said = str(error).partition("\n")[0]
                 warnings.warn(f"batches of shape {tuple(x.shape)} are not recorded as a graph: {said}", stacklevel=4)
         return self._recordings.get(key)
+
+    def _observe(self) -> list[int]:
+        """Return what a recording holds for: which modules are in training, where tensors are, and which are trained."""
+        return [one.training for one in self._modules] + _find_addresses(self._places)
 
     def end_turn(self, turn: int) -> None:
         """Begin a backward pass, of which each forward pass has one; both run before the next.
@@ -288,5 +293,6 @@ def _list_tensors(network: nn.Module) -> list[tuple[dict[str, Any], str]]:
 
 
 def _find_addresses(places: list[tuple[dict[str, Any], str]]) -> list[int]:
-    """Return where in memory the tensors of these places are."""
-    return [0 if (one := own.get(name)) is None else one.data_ptr() for own, name in places]
+    """Return where in memory the tensors of these places are; negative: without a gradient."""
+    tensors = [own.get(name) for own, name in places]
+    return [0 if one is None else one.data_ptr() if one.requires_grad else -one.data_ptr() for one in tensors]

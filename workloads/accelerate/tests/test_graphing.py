@@ -151,6 +151,25 @@ def test_moved_weights_are_recorded_anew(recorded):
     assert shapes == [(4, 3)] * 3
 
 
+def test_what_is_frozen_or_trained_is_recorded_anew(recorded):
+    network, shapes = recorded
+    x = torch.rand(4, 3)
+    for trained in (False, True, True):
+        network.weight.requires_grad_(trained)
+        assert network(x).requires_grad == trained
+    assert shapes == [(4, 3)] * 2
+
+
+def test_a_module_that_changes_its_mode_is_recorded_anew(recorded):
+    network, shapes = recorded
+    network.norm = nn.BatchNorm1d(2)
+    graphed = GraphedForward(network, network.forward.eager, torch.device("cpu"), None, 2)
+    for mode in (True, False, False, True):
+        network.norm.train(mode)
+        graphed.record(torch.rand(4, 3))
+    assert shapes == [(4, 3)] * 3
+
+
 def test_a_recorded_network_can_be_accelerated_again(recorded):
     network, shapes = recorded
     accelerate(network)
