@@ -253,7 +253,7 @@ def _record(eager: Callable[[Tensor], Any], given: Tensor, parameters: list[nn.P
     torch.cuda.synchronize()
     with torch.cuda.stream(stream):
         for _ in range(_WARM_UPS):  # libraries choose kernels, and compilers compile
-            outs = [one for one in tree_flatten(eager(given))[0] if isinstance(one, Tensor)]
+            outs = find_outs(eager(given))
             above = [torch.zeros_like(out) if out.requires_grad else None for out in outs]
             trains = bool(parameters) and any(one is not None for one in above)
             if trains:
@@ -264,7 +264,7 @@ def _record(eager: Callable[[Tensor], Any], given: Tensor, parameters: list[nn.P
     with record(forward):
         result = eager(given)
     leaves, spec = tree_flatten(result)
-    outs = [one for one in leaves if isinstance(one, Tensor)]
+    outs = find_outs(result)
     below: Sequence[Tensor | None] = [None] * len(parameters)
     if backward is not None:
         with record(backward):
@@ -273,6 +273,21 @@ def _record(eager: Callable[[Tensor], Any], given: Tensor, parameters: list[nn.P
     return Recording(
         given, plain, partial(_fill, _mark_tensors(leaves), spec), above, parameters, list(below), forward, backward
     )
+
+
+def find_outs(result: Any) -> list[Tensor]:
+    """Return the tensors in a network's result.
+
+    Raises:
+        RuntimeError: something in it may hold tensors that no recording finds.
+    """
+    leaves = tree_flatten(result)[0]
+    for one in leaves:
+        if not isinstance(one, Tensor | torch.Size | int | float | str | None):
+            raise RuntimeError(
+                f"the network returns {type(one).__name__}; a recorded one returns tensors, lists or dictionaries"
+            )
+    return [one for one in leaves if isinstance(one, Tensor)]
 
 
 def _mark_tensors(leaves: list[Any]) -> list[Any]:

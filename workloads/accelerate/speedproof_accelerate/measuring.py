@@ -68,7 +68,10 @@ class Training:
         """Do a forward and a backward pass, whose gradients nobody keeps."""
         parameters = [one for one in self.network.parameters() if one.requires_grad]
         with self.autocast():
-            total: Any = sum(one.float().mean() for one in _find_tensors(self.network(self.example)))
+            outs = self.network(self.example)
+            total: Any = sum(one.float().mean() for one in _find_tensors(outs))
+        if not isinstance(total, Tensor):
+            raise TypeError(f"it returns {type(outs).__name__}, not tensors, or lists or dictionaries of them")
         if parameters:
             torch.autograd.grad(total, parameters, allow_unused=True)
 

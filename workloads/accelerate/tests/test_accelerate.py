@@ -405,3 +405,13 @@ def test_a_network_may_read_attributes_and_call_by_keyword():
     torch.testing.assert_close(fast(images.to(DEVICE)).cpu(), plain(images), rtol=1e-3, atol=1e-3)
     with pytest.raises(AttributeError, match="'BatchNorm2d' object has no attribute 'unknown'"):
         fast.norm.unknown  # noqa: B018
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_a_network_that_returns_no_tensors_is_refused_by_what_it_returns():
+    class Silent(Reading):
+        def forward(self, x):
+            return {self.norm(x).mean().item()}
+
+    with pytest.raises(ValueError, match="it returns set, not tensors, or lists or dictionaries of them"):
+        accelerate(Silent().to(DEVICE), torch.randn(2, 8, 4, 4, device=DEVICE), precision=None)

@@ -2,12 +2,13 @@
 
 import copy
 import pickle
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
-from speedproof_accelerate import accelerate
+from speedproof_accelerate import accelerate, graphing
 from speedproof_accelerate.graphing import GraphedForward, Recording, graph_training
 
 pytestmark = pytest.mark.usefixtures("full_products")
@@ -267,6 +268,13 @@ def test_further_shapes_share_memory():
     network(images[:, :, :32]).sum().backward()
     torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() - before < 1.5 * first
+
+
+def test_a_result_whose_tensors_no_recording_finds_is_refused():
+    x = torch.rand(1)
+    assert len(graphing.find_outs({"a": x, "b": [x, None, 1.0, "c"]})) == 2
+    with pytest.raises(RuntimeError, match="returns SimpleNamespace; a recorded one returns tensors, lists or dictionaries"):
+        graphing.find_outs((x, SimpleNamespace(y=x)))
 
 
 def test_a_second_recording_replaces_the_first(monkeypatch):
