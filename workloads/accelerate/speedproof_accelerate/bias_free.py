@@ -1,12 +1,13 @@
 """Biases of convolutions before a norm, which subtracts them: they are not added."""
 
+from collections import OrderedDict
 from itertools import pairwise
 from typing import Any, cast
 
 from torch import Tensor, nn
 
 from speedproof_accelerate.originals import CONVOLUTIONS, find_addition, is_own, is_plain_sequence
-from speedproof_accelerate.parts import NormActivation, Part, add_bias, convolve_without_bias, keeping_kind
+from speedproof_accelerate.parts import Convolution, NormActivation, Part, add_bias, convolve_without_bias, keeping_kind
 
 
 def takes_bias_away(unit: nn.Module) -> bool:
@@ -47,6 +48,10 @@ class BiasFreeSequence(nn.Sequential):
         pairs = pairwise(self._modules.items())
         self._norms = {key: behind for (key, one), (behind, norm) in pairs if _can_omit(one, norm)}
 
+    def __getitem__(self, index: Any) -> Any:
+        """Return a module, or, for a slice, a plain sequence, as torch's does."""
+        return nn.Sequential(OrderedDict(self._modules))[index] if isinstance(index, slice) else super().__getitem__(index)
+
     @keeping_kind
     def forward(self, x: Tensor) -> Tensor:
         """Return the result of all modules."""
@@ -64,7 +69,9 @@ class BiasFreeSequence(nn.Sequential):
     def _omits(self, key: str, module: Any, x: Tensor) -> bool:
         """Return whether the bias of this call is omitted: a single image, and all if torch has the norm, are left to torch."""
         norm = self._modules.get(self._norms.get(key, ""))
-        return isinstance(norm, NormActivation) and norm.own_because is None and x.dim() == module.weight.dim()
+        if not isinstance(norm, NormActivation) or not _is_convolution(module):  # or others stand there by now
+            return False
+        return norm.own_because is None and x.dim() == module.weight.dim()
 
 
 class BiasFreeUnit(nn.Sequential):
@@ -78,14 +85,20 @@ class BiasFreeUnit(nn.Sequential):
         """Return the result of convolution, norm and activation."""
         convolution, adn = cast(Any, self.conv), cast(Any, self.adn)
         norm, *others = adn
-        bias = bias_of(convolution)
+        bias = bias_of(convolution) if isinstance(norm, NormActivation) and _is_convolution(convolution) else None
+        if bias is None:  # or others stand there by now
+            return cast(Tensor, adn(convolution(x)))
         left = norm.own_because is not None or x.dim() != convolution.weight.dim()  # a single image is left to torch
-        if bias is None or left:
+        if left:
             return cast(Tensor, adn(convolution(x)))
         y = _normalize(norm, convolve_without_bias(convolution, x), bias)
         for other in others:
             y = other(y)
         return y
+
+
+def _is_convolution(module: nn.Module) -> bool:
+    return type(module) in CONVOLUTIONS or isinstance(module, Convolution)
 
 
 def as_unit(children: dict[str, nn.Module], training: bool) -> BiasFreeUnit:

@@ -57,11 +57,12 @@ class Decisions:
             merged = {**_read(self._file), **self._new}
             kept = dict(list(merged.items())[-_MOST:])
             with NamedTemporaryFile("w", dir=self._file.parent, suffix=".tmp", delete=False) as file:
-                json.dump(kept, file)
+                made = Path(file.name)
             try:
-                Path(file.name).replace(self._file)
+                made.write_text(json.dumps(kept))
+                made.replace(self._file)
             except OSError:
-                Path(file.name).unlink()
+                made.unlink()
         self._new.clear()
 
 
@@ -119,7 +120,7 @@ def _read(file: Path) -> dict[str, list[float]]:
     """Return what a file holds; a broken one holds nothing."""
     try:
         found = json.loads(file.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(found, dict):
         return {}
@@ -127,4 +128,4 @@ def _read(file: Path) -> dict[str, list[float]]:
 
 
 def _is_times(times: object) -> bool:
-    return isinstance(times, list) and all(isinstance(one, int | float) and one >= 0 for one in times)
+    return isinstance(times, list) and all(isinstance(one, float) and one >= 0 for one in times)

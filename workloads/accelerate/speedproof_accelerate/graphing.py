@@ -25,7 +25,8 @@ def graph_training(network: nn.Module, example: Tensor, precision: torch.dtype |
 
     The first training batch of another shape is recorded, too, up to so many shapes. All else is computed operation by
     operation, as before: more shapes, evaluation, passes without gradients, a batch whose gradient is needed, and passes in
-    autocast of another precision. If weights or buffers have moved in memory, everything is recorded again.
+    autocast of another precision. If weights or buffers have moved in memory, or if others are trained or modules have changed
+    their mode, everything is recorded again.
 
     Recordings share memory, so a network's results and gradients are valid until its next training batch. The backward pass
     of a batch must come before the next batch. Recording leaves buffers unchanged.
@@ -117,8 +118,8 @@ class GraphedForward:
         self._pool: Any = None
         self._stream: Any = None  # recordings share memory only on one stream
         self._turn = 0
-        self._places = _list_tensors(network)
-        self._addresses = _find_addresses(self._places)
+        self._modules, self._places = list(network.modules()), _list_tensors(network)
+        self._state = self._observe()
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         """Return the network's result."""
@@ -137,26 +138,31 @@ class GraphedForward:
 
         The next pass, of any recording, may write there.
         """
-        written = {one.data_ptr() for made in self._recordings.values() if made for one in made.below if one is not None}
-        for parameter in self._network.parameters():
-            if parameter.grad is not None and parameter.grad.data_ptr() in written:
-                parameter.grad = parameter.grad.clone()
+        for made in filter(None, self._recordings.values()):
+            for parameter, written in zip(made.parameters, made.below, strict=True):
+                kept = parameter.grad  # the network itself lists its parameters more slowly
+                if kept is not None and written is not None and kept.data_ptr() == written.data_ptr():
+                    parameter.grad = kept.clone()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """Return the plain `forward` of the network's copy, whose tensors no graph knows."""
         copied = memo.get(id(self._network))
         return MethodType(type(self._network).forward, copied) if copied is not None else self.eager
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let a network be saved as a whole: the loaded one computes operation by operation."""
+        return getattr, (self._network, "forward")
+
     def record(self, x: Tensor, *, required: bool = True) -> Recording | None:
         """Return the recording of a batch's shape, made if there is none; None: this shape is not recorded.
 
         If it is not required, a failure is a warning.
         """
-        if _find_addresses(self._places) != self._addresses:
+        if self._observe() != self._state:
             self._recordings.clear()
             self._pool = None  # the last graph's end ends it
-            self._places = _list_tensors(self._network)
-            self._addresses = _find_addresses(self._places)
+            self._modules, self._places = list(self._network.modules()), _list_tensors(self._network)
+            self._state = self._observe()
         key = x.shape, x.dtype
         if key not in self._recordings and len(self._recordings) < self._shapes:
             self._turn += 1
@@ -169,6 +175,10 @@ class GraphedForward:
                 said = str(error).partition("\n")[0]
                 warnings.warn(f"batches of shape {tuple(x.shape)} are not recorded as a graph: {said}", stacklevel=4)
         return self._recordings.get(key)
+
+    def _observe(self) -> list[int]:
+        """Return what a recording holds for: which modules are in training, where tensors are, and which are trained."""
+        return [one.training for one in self._modules] + _find_addresses(self._places)
 
     def end_turn(self, turn: int) -> None:
         """Begin a backward pass, of which each forward pass has one; both run before the next.
@@ -243,7 +253,7 @@ def _record(eager: Callable[[Tensor], Any], given: Tensor, parameters: list[nn.P
     torch.cuda.synchronize()
     with torch.cuda.stream(stream):
         for _ in range(_WARM_UPS):  # libraries choose kernels, and compilers compile
-            outs = [one for one in tree_flatten(eager(given))[0] if isinstance(one, Tensor)]
+            outs = find_outs(eager(given))
             above = [torch.zeros_like(out) if out.requires_grad else None for out in outs]
             trains = bool(parameters) and any(one is not None for one in above)
             if trains:
@@ -254,7 +264,7 @@ def _record(eager: Callable[[Tensor], Any], given: Tensor, parameters: list[nn.P
     with record(forward):
         result = eager(given)
     leaves, spec = tree_flatten(result)
-    outs = [one for one in leaves if isinstance(one, Tensor)]
+    outs = find_outs(result)
     below: Sequence[Tensor | None] = [None] * len(parameters)
     if backward is not None:
         with record(backward):
@@ -263,6 +273,21 @@ def _record(eager: Callable[[Tensor], Any], given: Tensor, parameters: list[nn.P
     return Recording(
         given, plain, partial(_fill, _mark_tensors(leaves), spec), above, parameters, list(below), forward, backward
     )
+
+
+def find_outs(result: Any) -> list[Tensor]:
+    """Return the tensors in a network's result.
+
+    Raises:
+        RuntimeError: something in it may hold tensors that no recording finds.
+    """
+    leaves = tree_flatten(result)[0]
+    for one in leaves:
+        if not isinstance(one, Tensor | torch.Size | int | float | str | None):
+            raise RuntimeError(
+                f"the network returns {type(one).__name__}; a recorded one returns tensors, lists or dictionaries"
+            )
+    return [one for one in leaves if isinstance(one, Tensor)]
 
 
 def _mark_tensors(leaves: list[Any]) -> list[Any]:
@@ -283,5 +308,6 @@ def _list_tensors(network: nn.Module) -> list[tuple[dict[str, Any], str]]:
 
 
 def _find_addresses(places: list[tuple[dict[str, Any], str]]) -> list[int]:
-    """Return where in memory the tensors of these places are."""
-    return [0 if (one := own.get(name)) is None else one.data_ptr() for own, name in places]
+    """Return where in memory the tensors of these places are; negative: without a gradient."""
+    tensors = [own.get(name) for own, name in places]
+    return [0 if one is None else one.data_ptr() if one.requires_grad else -one.data_ptr() for one in tensors]

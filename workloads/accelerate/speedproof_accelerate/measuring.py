@@ -68,14 +68,18 @@ class Training:
         """Do a forward and a backward pass, whose gradients nobody keeps."""
         parameters = [one for one in self.network.parameters() if one.requires_grad]
         with self.autocast():
-            total: Any = sum(one.float().mean() for one in _find_tensors(self.network(self.example)))
+            outs = self.network(self.example)
+            total: Any = sum(one.float().mean() for one in _find_tensors(outs))
+        if not isinstance(total, Tensor):
+            raise TypeError(f"it returns {type(outs).__name__}, not tensors, or lists or dictionaries of them")
         if parameters:
             torch.autograd.grad(total, parameters, allow_unused=True)
 
     def describe(self) -> tuple[object, ...]:
-        """Return what the network's times depend on: modules, trained parameters, the batch and torch's settings."""
-        trained = [(one.requires_grad, one.stride()) for one in self.network.parameters()]
-        about = f"{type(self.network).__module__} {self.network!r} {trained}"
+        """Return what the network's times depend on: modules and their mode, parameters, the batch and torch's settings."""
+        modes = [one.training for one in self.network.modules()]
+        parameters = [(one.requires_grad, one.dtype, one.stride()) for one in self.network.parameters()]
+        about = f"{type(self.network).__module__} {self.network!r} {modes} {parameters}"
         example = self.example
         return about, tuple(example.shape), example.stride(), example.dtype, self.precision, *_list_settings()
 
@@ -138,8 +142,8 @@ class Stopwatch:
         return known
 
     def _key(self, part: Part, call: Call) -> tuple[object, ...]:
-        trained = tuple(one.requires_grad for one in part.parameters())
-        what = f"{type(part).__name__} {part!r}", tuple(call.shape), call.kind, call.differentiated, trained
+        parameters = tuple((one.requires_grad, one.dtype) for one in part.parameters())
+        what = f"{type(part).__name__} {part!r}", part.training, tuple(call.shape), call.kind, call.differentiated, parameters
         return "part", *what, self._graphs, self._precision, *_list_settings()
 
 

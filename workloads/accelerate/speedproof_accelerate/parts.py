@@ -88,7 +88,8 @@ def keeping_kind(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return compute(*(as_plain(one) if isinstance(one, Tensor) else one for one in args))
 
     @wraps(compute)
-    def answer(*args: Any) -> Any:
+    def answer(*args: Any, **named: Any) -> Any:
+        args = (*args, *named.values())  # torch's modules call their one argument `input`
         special = tuple(one for one in args if isinstance(one, Tensor) and as_plain(one) is not one)
         return handle_torch_function(compute_plainly, special, *args) if special else compute(*args)
 
@@ -132,6 +133,15 @@ class Part(nn.Module):
         super().train(mode)
         self.replaced.train(mode)
         return self
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the replaced module, such as its `stride`: a network may read it."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if "_replaced" not in vars(self):  # while it is unpickled
+                raise
+            return getattr(self.replaced, name)
 
     def _replicate_for_data_parallel(self) -> Any:
         raise RuntimeError("an accelerated network has no replicas: train with torch's DistributedDataParallel")
@@ -356,7 +366,8 @@ class AveragePool(Part):
 def window_of(pool: Any) -> tuple[int, ...]:
     """Return the sizes of a pooling's window."""
     sides = 3 if isinstance(pool, nn.AvgPool3d) else 2
-    return (pool.kernel_size,) * sides if isinstance(pool.kernel_size, int) else tuple(pool.kernel_size)
+    sizes = (pool.kernel_size,) if isinstance(pool.kernel_size, int) else tuple(pool.kernel_size)
+    return sizes * sides if len(sizes) == 1 else sizes
 
 
 class ResidualBlock(nn.Module):

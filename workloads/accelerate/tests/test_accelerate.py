@@ -384,3 +384,34 @@ def test_joined_channels_are_concatenated_ones(channels):
     found, expected = parts.concat_channels(*volumes), torch.cat(volumes, dim=1)
     assert torch.equal(found, expected)
     assert all(map(torch.equal, torch.autograd.grad(found, volumes, above), torch.autograd.grad(expected, volumes, above)))
+
+
+class Reading(nn.Module):
+    """Calls modules by keyword, and reads their attributes."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.pool = nn.BatchNorm2d(8), nn.AvgPool2d(2)
+
+    def forward(self, x):
+        return self.pool(input=self.norm(input=x)) * self.pool.kernel_size + self.norm.eps
+
+
+@pytest.mark.usefixtures("interpreted", "full_products")
+def test_a_network_may_read_attributes_and_call_by_keyword():
+    plain, images = Reading(), torch.randn(2, 8, 4, 4)
+    fast = copy.deepcopy(plain).to(DEVICE)
+    assert len(accelerate(fast, precision=None).replaced) == 2
+    torch.testing.assert_close(fast(images.to(DEVICE)).cpu(), plain(images), rtol=1e-3, atol=1e-3)
+    with pytest.raises(AttributeError, match="'BatchNorm2d' object has no attribute 'unknown'"):
+        fast.norm.unknown  # noqa: B018
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_a_network_that_returns_no_tensors_is_refused_by_what_it_returns():
+    class Silent(Reading):
+        def forward(self, x):
+            return {self.norm(x).mean().item()}
+
+    with pytest.raises(ValueError, match="it returns set, not tensors, or lists or dictionaries of them"):
+        accelerate(Silent().to(DEVICE), torch.randn(2, 8, 4, 4, device=DEVICE), precision=None)

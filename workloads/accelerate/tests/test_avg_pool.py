@@ -65,3 +65,10 @@ def test_only_windows_beside_each_other_are_replaced(pool, fits):
     report = accelerate(network, precision=None)
     assert isinstance(network[0], AveragePool) == fits
     assert bool(report.kept) != fits
+
+
+def test_a_single_image_is_torchs_also_if_a_tuple_has_one_size():
+    pool, image = nn.AvgPool2d((2,)), draw(3, 8, 4).to(DEVICE)
+    network = nn.Sequential(pool)
+    accelerate(network, precision=None)
+    assert torch.equal(network(image), pool(image))

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from monai.networks.blocks import Convolution
 from torch import nn
 
 from speedproof_accelerate import accelerate
@@ -72,3 +73,41 @@ def test_where_torch_has_the_norm_the_convolution_adds_its_bias(monkeypatch):
     network[0][1].own_because = "torch's own is faster"
     monkeypatch.setattr("speedproof_accelerate.bias_free.convolve_without_bias", None)
     assert_close([network(images)], [expected], FP32)
+
+
+def test_a_slice_of_such_a_sequence_computes_its_modules():
+    sequence = nn.Sequential()
+    for name, one in {"conv": convolve(), "norm": nn.InstanceNorm2d(3), "act": nn.ReLU(), "last": convolve()}.items():
+        sequence.add_module(name, one)
+    images = torch.randn(2, 3, 5, 4)
+    expected = sequence[:3](images)
+    network = nn.Sequential(sequence).to(DEVICE)
+    accelerate(network, precision=None)
+    assert isinstance(network[0], BiasFreeSequence)
+    torch.testing.assert_close(network[0][:3](images.to(DEVICE)).cpu(), expected, rtol=1e-3, atol=1e-3)
+    assert [name for name, _ in network[0][1:].named_children()] == ["norm", "act", "last"]
+
+
+class Doubling(nn.Module):
+    """Wraps a convolution, as an adapter does."""
+
+    def __init__(self, wrapped):
+        super().__init__()
+        self.wrapped, self.weight, self.bias = wrapped, wrapped.weight, wrapped.bias
+
+    def forward(self, x):
+        return 2 * self.wrapped(x)
+
+
+@pytest.mark.parametrize("other", [Doubling, lambda _: nn.Identity()], ids=["an adapter", "nothing"])
+@pytest.mark.parametrize("make", [lambda: nn.Sequential(convolve(), nn.BatchNorm2d(3)), lambda: Convolution(2, 3, 3)])
+def test_a_convolution_that_is_exchanged_later_is_called(make, other):
+    network = nn.Sequential(make()).to(DEVICE)
+    accelerate(network, precision=None)
+    convolution = next(iter(network[0].children()))
+    network[0]._modules[next(iter(network[0]._modules))] = other(convolution)
+    images = torch.randn(2, 3, 5, 4, device=DEVICE)
+    expected = images
+    for one in network[0].children():
+        expected = one(expected)
+    torch.testing.assert_close(network.train()(images), expected, rtol=1e-3, atol=1e-3)

@@ -221,7 +221,17 @@ def test_settings_of_torch_are_part_of_what_is_remembered(clock, monkeypatch):
         assert asked.parts
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"a": "b"}', '{"a": [NaN, -1]}'])
+@pytest.mark.parametrize("change", [nn.Module.eval, lambda network: network.bfloat16()], ids=["evaluation", "precision"])
+def test_what_is_not_printed_of_a_network_is_part_of_what_is_remembered(clock, change):
+    """For a norm in evaluation there is no kernel: that says nothing of training."""
+    for make in (lambda: change(small()), small):
+        network = make()
+        asked = clock(network)
+        accelerate(network, draw(1, 2, 2, 2, 2), precision=torch.bfloat16)
+        assert {name for name, _ in asked.parts} == {"NormActivation", "FewChannelConvolution"}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"a": "b"}', '{"a": [NaN, -1]}', pytest.param("[" * 100000, id="deep")])
 def test_a_broken_file_is_ignored_and_replaced(tmp_path, text):
     file = tmp_path / "folder" / "times.json"
     file.parent.mkdir()
@@ -232,6 +242,29 @@ def test_a_broken_file_is_ignored_and_replaced(tmp_path, text):
     found.write()
     assert Decisions(file).find(["a"], 2) == [1.0, 2.0]
     assert [one.name for one in file.parent.iterdir()] == ["times.json"]
+
+
+def test_numbers_that_are_no_times_are_ignored(tmp_path):
+    """Python reads whole numbers of any size, with which floats cannot be compared."""
+    file = tmp_path / "times.json"
+    found = Decisions(file)
+    found.note(["a"], [1.0])
+    found.write()
+    (key,) = json.loads(file.read_text())
+    for text in (f"1{'0' * 400}", "true", "NaN", "-1.0"):
+        file.write_text(f'{{"{key}": [{text}]}}')
+        assert Decisions(file).find(["a"], 1) is None
+
+
+def test_a_full_disk_is_left_as_it_was(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    found = Decisions(tmp_path / "times.json")
+    found.note(["a"], [1.0])
+    monkeypatch.setattr(decisions.Path, "write_text", fail)
+    found.write()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_processes_do_not_lose_each_others_times(tmp_path):

@@ -1,12 +1,14 @@
 """A network whose passes are recorded as graphs is the network; what cannot be recorded is refused."""
 
 import copy
+import pickle
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
-from speedproof_accelerate import accelerate
+from speedproof_accelerate import accelerate, graphing
 from speedproof_accelerate.graphing import GraphedForward, Recording, graph_training
 
 pytestmark = pytest.mark.usefixtures("full_products")
@@ -150,6 +152,25 @@ def test_moved_weights_are_recorded_anew(recorded):
     assert shapes == [(4, 3)] * 3
 
 
+def test_what_is_frozen_or_trained_is_recorded_anew(recorded):
+    network, shapes = recorded
+    x = torch.rand(4, 3)
+    for trained in (False, True, True):
+        network.weight.requires_grad_(trained)
+        assert network(x).requires_grad == trained
+    assert shapes == [(4, 3)] * 2
+
+
+def test_a_module_that_changes_its_mode_is_recorded_anew(recorded):
+    network, shapes = recorded
+    network.norm = nn.BatchNorm1d(2)
+    graphed = GraphedForward(network, network.forward.eager, torch.device("cpu"), None, 2)
+    for mode in (True, False, False, True):
+        network.norm.train(mode)
+        graphed.record(torch.rand(4, 3))
+    assert shapes == [(4, 3)] * 3
+
+
 def test_a_recorded_network_can_be_accelerated_again(recorded):
     network, shapes = recorded
     accelerate(network)
@@ -184,6 +205,16 @@ def step(network, images):
     with torch.autocast("cuda", torch.float16):
         out = network(images)
     return [out, *torch.autograd.grad(out.float().square().sum(), [*network.parameters()])]
+
+
+def test_a_saved_network_is_loaded_without_its_recordings(recorded):
+    network, shapes = recorded
+    x = torch.rand(4, 3)
+    expected = network(x)
+    loaded = pickle.loads(pickle.dumps(network))
+    assert torch.equal(loaded(x), expected)
+    assert not isinstance(vars(loaded)["forward"], GraphedForward)
+    assert shapes == [(4, 3)]
 
 
 @gpu
@@ -237,6 +268,13 @@ def test_further_shapes_share_memory():
     network(images[:, :, :32]).sum().backward()
     torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() - before < 1.5 * first
+
+
+def test_a_result_whose_tensors_no_recording_finds_is_refused():
+    x = torch.rand(1)
+    assert len(graphing.find_outs({"a": x, "b": [x, None, 1.0, "c"]})) == 2
+    with pytest.raises(RuntimeError, match="returns SimpleNamespace; a recorded one returns tensors, lists or dictionaries"):
+        graphing.find_outs((x, SimpleNamespace(y=x)))
 
 
 def test_a_second_recording_replaces_the_first(monkeypatch):

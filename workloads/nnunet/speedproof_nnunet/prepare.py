@@ -158,7 +158,7 @@ def run_command(folder: Path, name: str, *arguments: str) -> None:
     command = [sys.executable, "-P", "-m", "speedproof_nnunet.published_command", name, *arguments]
     variables = os.environ | list_variables(folder, folder / RESULTS)
     done = subprocess.run(
-        command, cwd=folder, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        command, cwd=folder, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace", check=False
     )
     for line in done.stdout.splitlines():
         log.debug("%s", line)
@@ -185,7 +185,8 @@ def digest_content(folder: Path) -> str:
 
 
 def _digest_files(folder: Path, patterns: list[str]) -> str:
-    files = sorted({path for pattern in patterns for path in folder.glob(pattern)})
-    if len(files) < len(patterns):
-        raise DataError(f"{folder}: files are missing: {', '.join(patterns)}")
+    found = {pattern: set(folder.glob(pattern)) for pattern in patterns}
+    if missing := [pattern for pattern, paths in found.items() if not paths]:
+        raise DataError(f"{folder}: files are missing: {', '.join(missing)}")
+    files = sorted(set().union(*found.values()))
     return digest_of([(path.relative_to(folder).as_posix(), sha256_of(path)) for path in files])

@@ -48,6 +48,26 @@ def test_without_nnunet_the_error_names_the_extra(tmp_path, monkeypatch):
         prepare_dataset(TINY.model_copy(update={"folder": str(tmp_path)}), tmp_path / "dataset.json")
 
 
+def test_a_folder_without_labels_is_refused_before_nnunet_reads_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("speedproof_nnunet.prepare.version", lambda _: "2")
+    source = tmp_path / "my task"
+    for name in ("imagesTr/1.nii.gz", "imagesTr/2.nii.gz", "imagesTr/3.nii.gz", "dataset.json"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes(b"")
+    data = Data(source="local", local_folder=str(source), folder=str(tmp_path / "data"))
+    with pytest.raises(DataError, match=r"my task: files are missing: labelsTr/\*\.nii\.gz$"):
+        prepare_dataset(data, tmp_path / "dataset.json")
+
+
+def test_what_a_command_prints_need_not_be_utf8(tmp_path, monkeypatch):
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nprintf 'caf\\351\\n'\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    with pytest.raises(DataError, match="nnUNetv2_train: exit status 3: caf\ufffd"):
+        run_command(tmp_path, "nnUNetv2_train")
+
+
 @needs_nnunet
 def test_all_networks_have_plans_for_the_same_preprocessed_cases(prepared):
     folder, dataset, data = prepared
