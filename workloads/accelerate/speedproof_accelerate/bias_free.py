@@ -69,7 +69,7 @@ class BiasFreeSequence(nn.Sequential):
     def _omits(self, key: str, module: Any, x: Tensor) -> bool:
         """Return whether the bias of this call is omitted: a single image, and all if torch has the norm, are left to torch."""
         norm = self._modules.get(self._norms.get(key, ""))
-        if not isinstance(norm, NormActivation) or not _is_convolution(module):  # or others stand there by now
+        if not isinstance(norm, NormActivation) or not _is_convolution(module):  # or they were replaced since
             return False
         return norm.own_because is None and x.dim() == module.weight.dim()
 
@@ -86,7 +86,7 @@ class BiasFreeUnit(nn.Sequential):
         convolution, adn = cast(Any, self.conv), cast(Any, self.adn)
         norm, *others = adn
         bias = bias_of(convolution) if isinstance(norm, NormActivation) and _is_convolution(convolution) else None
-        if bias is None:  # or others stand there by now
+        if bias is None:  # or they were replaced since
             return cast(Tensor, adn(convolution(x)))
         left = norm.own_because is not None or x.dim() != convolution.weight.dim()  # a single image is left to torch
         if left:

@@ -347,7 +347,7 @@ def _exchange(network: nn.Module, module: nn.Module, other: nn.Module) -> None:
 
 def _find_block(module: Any) -> tuple[nn.Module | None, str]:
     """Return a block's replacement, and what it does; or None, and, for a known block, why it stays."""
-    path, note = path_of(module), "its channels, of volumes, joined, and gradients split, in one pass"
+    path, note = path_of(module), "skip connections of volumes concatenated in one pass"
     make: type[ConcatSkip | ConcatUpBlock | ConcatDecoder | NormResidualBlock | ResidualBlock]
     if path == "monai.networks.layers.simplelayers.SkipConnection" and (module.mode, module.dim) == ("cat", 1):
         make = ConcatSkip
@@ -372,7 +372,7 @@ def _find_part(module: Any, precision: torch.dtype | None) -> tuple[Part | None,
     if isinstance(module, POOLS):
         return _find_pool(module)
     if precision not in HALVES:
-        return None, "convolutions have kernels in half precision alone"
+        return None, "our kernels of convolutions need half precision"
     if isinstance(module, nn.ConvTranspose2d | nn.ConvTranspose3d) or module.padding_mode != "zeros" or module.groups > 1:
         return None, "cuDNN's own serves it"
     part, note = _find_convolution(module)
