@@ -77,13 +77,16 @@ def test_in_half_precision_a_segresnets_convolutions_go_by_kernels():
     kinds = {type(part) for part in fast.modules()}
     assert {parts.WidenedConvolution, parts.ResidualBlock, parts.FewChannelConvolution, parts.PointwiseConvolution} <= kinds
     assert "ResBlock: its input added in the passes of others (down_layers.0.1 and 2 more)" in str(report)
-    errors = []
-    for seed in range(3):  # in some batches, rounding moves a value across the corner of a ReLU, whichever kernels compute it
+
+    def find_largest_error(seed):
         images = torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(kind)
         found = differentiate([fast(images.to(DEVICE))], list(fast.parameters()))
         expected = differentiate([plain(images.double())], list(plain.parameters()))
-        errors.append(max(float((x.cpu().double() - y).norm() / y.norm()) for x, y in zip(found, expected, strict=True)))
-    assert min(errors) < 0.02  # some twenty roundings to 11 bits in a row
+        return max(float((x.cpu().double() - y).norm() / y.norm()) for x, y in zip(found, expected, strict=True))
+
+    # Some twenty roundings to 11 bits in a row. In some batches, one moves a value across the corner of a ReLU, whichever
+    # kernels compute it: another batch may do.
+    assert any(find_largest_error(seed) < 0.02 for seed in range(3))
 
 
 def test_optimizers_and_checkpoints_know_the_parameters():
