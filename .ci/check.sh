@@ -7,13 +7,13 @@ cd "$(dirname "$0")/.."
 python=$(command -v "${PYTHON:-python3}")
 
 # Required on every machine, and on those with tools: a test that needs one of these fails instead of being skipped.
-everywhere=lock,triton,nnunet
+everywhere=lock,triton
 [ ! -d ../shared/samples ] || everywhere+=,samples
 tools=nsys,apptainer,slurm,chromium
 
 case ${1:-} in
 install)
-  make PYTHON="$python" .venv/.installed nnunet
+  make PYTHON="$python" .venv/.installed
   ;;
 lint)
   make PYTHON="$python" lint

@@ -94,5 +94,5 @@ def test_ours_names_what_is_published():
 
 def test_the_published_pair_of_the_worked_case_can_be_taken_from_a_folder(tmp_path):
     published = find_published(ROOT / "examples/published.yaml", "monai_spleen_profiling")
-    with pytest.raises(DataError, match=r"train_base_nvtx\.py"):
+    with pytest.raises(DataError, match=r"fast_training_tutorial\.ipynb"):
         take_published(published, tmp_path)

@@ -16,7 +16,7 @@ from speedproof_nnunet.phantom import StandIn, make_phantom_task
 from speedproof_nnunet.prepare import Data, digest_content, prepare_dataset, run_command
 from tests.instrument import find_workload, program_command
 
-MISSING = "nnU-Net is not installed: pip install 'speedproof-accelerate[nnunet]'"
+MISSING = "nnU-Net is not installed: make nnunet"
 TINY = Data(source="stand_in", stand_in=StandIn(size="tiny", cases=5), processes=1)
 needs_nnunet = pytest.mark.skipif(find_spec("nnunetv2") is None, reason=MISSING)
 
@@ -44,7 +44,9 @@ def test_without_nnunet_the_error_names_the_extra(tmp_path, monkeypatch):
         raise PackageNotFoundError
 
     monkeypatch.setattr("speedproof_nnunet.prepare.version", find_none)
-    with pytest.raises(DataError, match=r"nnU-Net is not installed; run: pip install './workloads/accelerate\[nnunet\]'"):
+    with pytest.raises(
+        DataError, match=r"nnU-Net is not installed; run `make nnunet`, or: pip install './workloads/accelerate\[nnunet\]'"
+    ):
         prepare_dataset(TINY.model_copy(update={"folder": str(tmp_path)}), tmp_path / "dataset.json")
 
 
