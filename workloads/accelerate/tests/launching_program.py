@@ -10,9 +10,9 @@ import time
 import torch
 import triton
 from triton import knobs
-from triton.backends.compiler import GPUTarget
-from triton.backends.driver import DriverBase
 from triton.runtime.jit import JITFunction
+
+from workloads.accelerate.tests.absent_gpu import pretend_gpu
 
 LAUNCHED = []
 
@@ -29,34 +29,7 @@ class Launcher:
             enter(launch_metadata)
 
 
-class Utilities:
-    """What loads kernels: nothing."""
-
-    def load_binary(self, *_):
-        return None, None, 0, 0, 1024
-
-    def get_device_properties(self, _):
-        return {"max_shared_mem": 227 * 1024}
-
-
-class Driver(DriverBase):
-    """A GPU of compute capability 9.0, of which nothing is there."""
-
-    launcher_cls, utils = Launcher, Utilities()
-    is_active = classmethod(lambda cls: True)
-    map_python_to_cpp_type = get_active_torch_device = get_benchmarker = None
-
-    def get_current_target(self):
-        return GPUTarget("cuda", 90, 32)
-
-    def get_current_device(self):
-        return 0
-
-    def get_current_stream(self, _):
-        return 0
-
-
-triton.runtime.driver.set_active(Driver())
+pretend_gpu(Launcher)
 
 from speedproof_accelerate.kernels.concat_channels import channels_move  # noqa: E402
 

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from speedproof.api import Positive, Seed, write_json
 from speedproof_common import data as common
 from speedproof_common.pool import do_each
-from speedproof_spleen.data.phantom import write_volume
+from speedproof_spleen.data.phantom import describe_phantom, write_volume
 from speedproof_spleen.data.sizes import SIZES, estimate_bytes
 
 FEWEST_CASES = 5  # nnU-Net splits them into five folds
@@ -43,16 +43,4 @@ def make_phantom_task(folder: Path, stand_in: StandIn, workers: int | None = Non
     for name in ("imagesTr", "labelsTr", "imagesTs"):  # nnU-Net requires the last, which may be empty
         (folder / name).mkdir(parents=True)
     do_each(partial(write_volume, folder, stand_in.size, stand_in.seed), list(range(stand_in.count)), workers)
-    names = [f"spleen_{index + 1}.nii.gz" for index in range(stand_in.count)]
-    described = {
-        "name": "Spleen phantom",
-        "description": f"Synthetic abdominal CTs, size {stand_in.size}, seed {stand_in.seed}. No patient was scanned.",
-        "tensorImageSize": "3D",
-        "modality": {"0": "CT"},
-        "labels": {"0": "background", "1": "spleen"},
-        "numTraining": len(names),
-        "numTest": 0,
-        "training": [{"image": f"./imagesTr/{name}", "label": f"./labelsTr/{name}"} for name in names],
-        "test": [],
-    }
-    write_json(folder / "dataset.json", described)
+    write_json(folder / "dataset.json", describe_phantom(stand_in.size, stand_in.seed, stand_in.count))

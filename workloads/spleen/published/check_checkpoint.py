@@ -107,10 +107,10 @@ def main() -> int:
     for file in list_weights(asked.weights):
         weights = torch.load(file, weights_only=True, map_location="cpu")
         dice = measure_dice(build_network(weights).to(device), cases, asked.window, device)
-        told = json.loads(file.with_suffix(".json").read_text("utf-8"))["dice"]
-        wrong = told is None or abs(dice - told) > MOST_OFF
+        stated = json.loads(file.with_suffix(".json").read_text("utf-8"))["dice"]
+        wrong = stated is None or abs(dice - stated) > MOST_OFF
         off += wrong
-        print(f"{file.name}: Dice {dice:.4f} by MONAI alone, {told} by its run{': OFF' if wrong else ''}", flush=True)
+        print(f"{file.name}: Dice {dice:.4f} by MONAI alone, {stated} by its run{': OFF' if wrong else ''}", flush=True)
     return int(off > 0)
 
 

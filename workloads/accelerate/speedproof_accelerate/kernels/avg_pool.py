@@ -22,13 +22,22 @@ _NUMBERS = ["chunks", "Y", "Z", "channels"]
 
 
 @triton.jit
-def _find_window(number, Y, Z, channels, WX: tl.constexpr, WY: tl.constexpr, WZ: tl.constexpr, CHUNK: tl.constexpr):
-    """Return where the window of a result's chunk begins, counted in values. Y, Z: size of the results."""
+def _find_windows(
+    chunks, Y, Z, channels, WX: tl.constexpr, WY: tl.constexpr, WZ: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Return a program's values of the results, which of them exist, the values of a chunk, and where their windows begin.
+
+    Y, Z: size of the results.
+    """
+    number = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.arange(0, CHUNK)[None, :]
+    inside = (number < chunks)[:, None] & (value >= 0)
     per_voxel = channels // CHUNK
     voxel = number // per_voxel
     z, row = voxel % Z, voxel // Z
     y, plane = row % Y, row // Y  # planes of all items: windows do not cross items
-    return ((plane * WX * (Y * WY) + y * WY) * (Z * WZ) + z * WZ) * channels + number % per_voxel * CHUNK
+    start = ((plane * WX * (Y * WY) + y * WY) * (Z * WZ) + z * WZ) * channels + number % per_voxel * CHUNK
+    return tl.multiple_of(number * CHUNK, CHUNK)[:, None] + value, inside, value, start
 
 
 @jit(do_not_specialize=_NUMBERS)
@@ -47,10 +56,7 @@ def avg_pool_sum(
 ):
     """Programs: tiles of the results' chunks."""
     wait_for_previous()
-    number = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    value = tl.arange(0, CHUNK)[None, :]
-    inside = (number < chunks)[:, None] & (value >= 0)
-    start = _find_window(number, Y, Z, channels, WX, WY, WZ, CHUNK)
+    results, inside, value, start = _find_windows(chunks, Y, Z, channels, WX, WY, WZ, CHUNK, BLOCK)
     total = tl.zeros((BLOCK, CHUNK), tl.float32)
     for dx in tl.static_range(WX):
         for dy in tl.static_range(WY):
@@ -58,8 +64,7 @@ def avg_pool_sum(
                 apart = ((dx * (Y * WY) + dy) * (Z * WZ) + dz).to(tl.int64) * channels
                 place = tl.multiple_of(start + apart, CHUNK)
                 total += tl.load(x + place[:, None] + value, mask=inside, other=0.0).to(tl.float32)
-    target = out + tl.multiple_of(number * CHUNK, CHUNK)[:, None] + value
-    tl.store(target, (total / (WX * WY * WZ)).to(out.dtype.element_ty), mask=inside)
+    tl.store(out + results, (total / (WX * WY * WZ)).to(out.dtype.element_ty), mask=inside)
 
 
 @jit(do_not_specialize=_NUMBERS)
@@ -78,12 +83,9 @@ def avg_pool_pass_gradient(
 ):
     """Programs: tiles of the chunks of the results' gradient."""
     wait_for_previous()
-    number = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    value = tl.arange(0, CHUNK)[None, :]
-    inside = (number < chunks)[:, None] & (value >= 0)
-    given = tl.load(gradient + tl.multiple_of(number * CHUNK, CHUNK)[:, None] + value, mask=inside, other=0.0)
+    results, inside, value, start = _find_windows(chunks, Y, Z, channels, WX, WY, WZ, CHUNK, BLOCK)
+    given = tl.load(gradient + results, mask=inside, other=0.0)
     share = (given.to(tl.float32) / (WX * WY * WZ)).to(out.dtype.element_ty)
-    start = _find_window(number, Y, Z, channels, WX, WY, WZ, CHUNK)
     for dx in tl.static_range(WX):
         for dy in tl.static_range(WY):
             for dz in tl.static_range(WZ):

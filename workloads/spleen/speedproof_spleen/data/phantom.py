@@ -42,7 +42,7 @@ def make_phantom(folder: Path, size: str, seed: int, workers: int | None = None)
         for job in as_completed(jobs):
             _await_volume(job)
             advance(1)
-    write_json(folder / "dataset.json", _decathlon_description(size, seed))
+    write_json(folder / "dataset.json", describe_phantom(size, seed, SIZES[size].volumes))
 
 
 def _await_volume(job: Future[None]) -> None:
@@ -186,8 +186,9 @@ def _name(index: int) -> str:
     return f"spleen_{index + 1}"
 
 
-def _decathlon_description(size: str, seed: int) -> dict[str, object]:
-    names = [f"{_name(index)}.nii.gz" for index in range(SIZES[size].volumes)]
+def describe_phantom(size: str, seed: int, volumes: int) -> dict[str, object]:
+    """Return a phantom's `dataset.json`, in the Decathlon's layout."""
+    names = [f"{_name(index)}.nii.gz" for index in range(volumes)]
     return {
         "name": "Spleen phantom",
         "description": f"Synthetic abdominal CTs, size {size}, seed {seed}. No patient was scanned.",

@@ -12,11 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import torch
-import triton
 from triton import knobs
-from triton.backends.compiler import GPUTarget
-from triton.backends.driver import DriverBase
 from triton.runtime.cache import triton_key
+
+from workloads.accelerate.tests.absent_gpu import pretend_gpu
 
 LAUNCHED: Counter[str] = Counter()
 
@@ -31,33 +30,6 @@ class Launcher:
         LAUNCHED[self.name] += 1
 
 
-class Utilities:
-    """What loads kernels: nothing."""
-
-    def load_binary(self, *_):
-        return None, None, 0, 0, 1024
-
-    def get_device_properties(self, _):
-        return {"max_shared_mem": 227 * 1024}
-
-
-class Driver(DriverBase):
-    """A GPU of compute capability 9.0, of which nothing is there."""
-
-    launcher_cls, utils = Launcher, Utilities()
-    is_active = classmethod(lambda cls: True)
-    map_python_to_cpp_type = get_active_torch_device = get_benchmarker = None
-
-    def get_current_target(self):
-        return GPUTarget("cuda", 90, 32)
-
-    def get_current_device(self):
-        return 0
-
-    def get_current_stream(self, _):
-        return 0
-
-
 def count_compiled(calls):
     """Return how often each kernel is compiled by calls, each in a thread of its own."""
     compiled = Counter()
@@ -67,7 +39,7 @@ def count_compiled(calls):
     return compiled
 
 
-triton.runtime.driver.set_active(Driver())
+pretend_gpu(Launcher)
 
 from speedproof_accelerate.kernels.precompile import collect_kernels  # noqa: E402
 from speedproof_spleen.segmentation.unet import ResidualUNet  # noqa: E402
