@@ -2,7 +2,7 @@
 
 How to make it again, from a copy of a record that holds traces (it needs Chromium, and the tests' packages):
 
-    cp -r records/2026-11-25-h200-turbo-epoch results/motion
+    cp -r records/2026-11-27-h100-published-turbo results/motion
     .venv/bin/speedproof results report --from results/motion
     PYTHONPATH=. .venv/bin/python -m docs.motion results/motion/report.html docs/timeline.webp
 """

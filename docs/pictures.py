@@ -93,7 +93,7 @@ def prove_example(folder: Path) -> Path:
 PICTURES = {
     "report": Picture("2026-11-23-h200-profiling-pair-merged", FIRST_SCREEN, CALLOUTS),
     "worked-case": Picture("2026-11-25-h200-tutorial-pair", FIRST_SCREEN),
-    "where-epochs-go": Picture("2026-11-25-h200-turbo-epoch", "#why .bars"),
+    "where-epochs-go": Picture("2026-11-27-h100-published-turbo", "#why .bars"),
     "proof": Picture(None, FIRST_SCREEN),
 }
 

@@ -22,7 +22,7 @@ from speedproof.results.comparison_rows import Needed, Origin
 from speedproof.stats.compare import compare_experiments
 from speedproof.stats.main_ratios import Answer, find_answer
 from tests.report.conftest import make_results
-from tests.report.example import CLAIMS, EPOCH_S, Example, rule_with, write_example
+from tests.report.example import CLAIMS, EPOCH_S, REPOSITORY, Example, rule_with, write_example
 
 FAST, BASELINE = "MONAI fast script", "MONAI baseline script"
 
@@ -122,6 +122,15 @@ def test_the_second_line_says_how_sure_that_is(tmp_path):
     assert answer(compare(tmp_path / "six"))[1] == "95 % interval 1.34–1.40×, 6 pairs of runs on one machine."
     single = answer(compare(tmp_path / "one", rounds=1, experiments=1))[1]
     assert single == "1 pair of runs on one machine; a verdict needs 4."
+
+
+def test_rows_name_their_experiment_only_where_nothing_else_tells_them_apart(tmp_path):
+    """The record is of two experiments that compare other programs."""
+    named = draw_forest(find_answer(compare(tmp_path, experiments=2, rounds=4))).rows
+    assert {row.what for row in named} >= {"training epoch (experiment-1)"}
+    record = draw_forest(read_evidence(REPOSITORY / "records/2026-11-27-h100-published-turbo").answer).rows
+    assert [row.what for row in record if "experiment" in row.what] == []
+    assert "time to Dice 0.94 from the start of the process" in [row.what for row in record]
 
 
 def test_where_nothing_was_compared_the_answer_says_so(tmp_path):
@@ -246,10 +255,9 @@ def test_where_quality_is_not_judged_the_first_screen_names_the_way_to_one(tmp_p
     screen = compose_first_screen(read_evidence(make_results(tmp_path / "results", example)))
     (quality,) = (fact for fact in screen.facts if fact.name == "Quality")
     said = quality.text.replace("\N{NO-BREAK SPACE}", " ")
-    assert (
-        " reaches a Dice of 0.940 1.04× as fast as MONAI baseline script (1.04–1.05×), from the start of the process." in said
-    )
+    assert said.startswith("From the start of the process to a Dice of 0.940, ")
+    assert " is 1.04× as fast as MONAI baseline script (1.04–1.05×). " in said
     assert said.endswith(
-        "Not judged for the main ratio: the slower variant's Dice is 0.970; quality is judged only above 0.980."
+        "Not judged for the training epoch: the slower variant's Dice is 0.970; quality is judged only above 0.980."
     )
     assert "quality was not judged" not in screen.note

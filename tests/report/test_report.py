@@ -372,8 +372,8 @@ def test_a_dice_that_only_some_runs_reach_withholds_the_ratio_and_says_so_first(
     opening, table = opening_of(text), fold_of(text, "Time to reach a given Dice")
     reason = "only 2 of 3 runs of MONAI baseline script and 2 of 3 runs of MONAI fast script reached it"
     variants = "MONAI baseline script / MONAI fast script"
-    assert f"- Time to Dice from the start of the process (0.49): the ratio {variants} is withheld: {reason}.\n" in opening
-    assert "from the start of the process (0.3): no verdict yet: MONAI fast script" in opening
+    assert f"- Time to Dice 0.49 from the start of the process: the ratio {variants} is withheld: {reason}.\n" in opening
+    assert "Time to Dice 0.3 from the start of the process: no verdict yet: MONAI fast script" in opening
     assert f"| 0.490 | MONAI fast script | 2 of 3 | – | – | – | withheld: {reason} | withheld: {reason} |" in table
 
 

@@ -226,7 +226,7 @@ def test_the_page_is_named_last(command, traces, tmp_path):
     [
         ("it takes 14\N{NARROW NO-BREAK SPACE}907\N{NO-BREAK SPACE}us", 12, ["it takes", "14 907 us"]),
         ("a pair (95 % interval)", 10, ["a pair", "(95 %", "interval)"]),
-        ("see records/2026-11-25-h200-turbo-epoch", 20, ["see", "records/2026-11-25-h200-turbo-epoch"]),
+        ("see records/2026-11-27-h100-published-turbo", 20, ["see", "records/2026-11-27-h100-published-turbo"]),
         ("  as long as it is wide", None, ["  as long as it is wide"]),
         ("one\n\ntwo", 60, ["one", "", "two"]),
     ],

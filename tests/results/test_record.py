@@ -155,7 +155,7 @@ def test_a_verdict_in_the_terminal_reads_as_it_should(tmp_path, monkeypatch):
 def test_a_fresh_clone_shows_verdict_and_page_and_keeps_its_evidence(tmp_path, monkeypatch, capsys):
     """Without analyses, figures and page: the traces are analysed for it, and nothing is unpacked or rewritten."""
     require_locked_environment()
-    record = ROOT / "records/2026-11-25-h200-turbo-epoch"
+    record = ROOT / "records/2026-11-27-h100-published-turbo"
     clone = tmp_path / record.name
     clone.mkdir()
     for name in kept_files(record):

@@ -17,7 +17,7 @@ RECORDS = Path(__file__).parents[2] / "records"
     [
         "2026-11-22-h200-turbo-four-gpus",  # a scaling
         "2026-11-24-h100-mixed-precision",  # a documented ratio below 1, and one of memory
-        "2026-11-25-h200-turbo-epoch",  # several experiments, and a control
+        "2026-11-27-h100-published-turbo",  # several experiments, and a control
         "2026-11-25-h200-tutorial-pair",  # ratios of the faster variant, whichever is the reference
     ],
 )

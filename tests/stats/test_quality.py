@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from speedproof.report.figures.figure_data import read_evidence
 from speedproof.report.headlines import describe_speedups
 from speedproof.report.markdown import write_report
 from speedproof.results.claim import Claim
@@ -16,7 +17,7 @@ from speedproof.stats.found_tables import Findings
 from speedproof.stats.non_inferiority import QualityDifference, compare_qualities, pool_qualities
 from speedproof.stats.proof_claim import judge_ratio
 from tests.report.conftest import compose_figures
-from tests.report.example import CLAIMS, RULE, Example, rule_with, write_example
+from tests.report.example import CLAIMS, REPOSITORY, RULE, Example, rule_with, write_example
 
 # Six epochs, the last validates: the baseline ends at 0.93 and 0.01 more for each round.
 GOOD = ("baseline", 0.155)
@@ -145,6 +146,19 @@ def test_the_way_to_a_dice_is_measured_for_every_target_in_reach(tmp_path):
     assert find_ratio(comparison, "process_to_quality_s", 0.6).centre == pytest.approx(36.36 / 33.68, rel=0.01)
     # The training clock starts after the first step, which takes 1.1 s.
     assert find_ratio(comparison, "time_to_quality_s", 0.6).centre == pytest.approx((7.36 - 1.1) / (5.68 - 1.1), rel=0.02)
+
+
+def test_short_runs_of_one_experiment_do_not_hide_how_another_reached_a_quality():
+    """The record's first experiment trains six epochs, its second thirty or fifty."""
+    ways = read_evidence(REPOSITORY / "records/2026-11-27-h100-published-turbo").findings.ways
+    found = {(way.variant.name, way.experiment): way for way in ways if way.target == 0.94}
+    turbo, short = (found["turbo", f"experiment-{number}"] for number in (2, 1))
+    assert [(way.reached, way.runs) for way in (turbo, short)] == [(6, 6), (0, 4)]
+    (epochs,) = turbo.levels["epochs_to_quality"]
+    assert epochs.place.experiment == "experiment-2"
+    (gain,) = turbo.gains["process_to_quality_s"]
+    assert (gain.against.name, round(gain.centre, 2)) == ("published_tutorial", 4.56)
+    assert (short.levels, short.gains) == ({}, {})
 
 
 def test_the_rule_is_the_one_that_the_experiment_committed_to(tmp_path):

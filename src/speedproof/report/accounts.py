@@ -22,6 +22,8 @@ _SHORTEST = 0.15  # percent: a thinner piece is invisible
 _UNLIKE = 8.0  # if one variant's epoch is this many times another's, each bar has its own scale
 NOTHING_S = 0.5e-9  # below the clock's resolution
 _LEAST_TOLD = 0.05  # of a difference: a smaller reason beside the first one is not worth a word
+_WHOLES = {"idle": "idle GPU", "gpu": "kernels"}
+_MOST_OF_IT = 0.8  # of all idle GPU, or of all kernels: a term that is less is told as a part
 _MUCH_AGAINST = 0.15  # of a difference: what goes against it has to be said
 
 
@@ -101,10 +103,14 @@ def draw_bars(accounts: Sequence[Account]) -> Bars:
     used = {piece.colour for bar in bars for piece in bar.pieces}
     key = sorted({(colour, name) for colour, name in [*colours.values(), *map(_rest, _all_terms(accounts))] if colour in used})
     unit = accounts[0].unit
-    notes = [f"Each bar is a mean {unit} of the profiled run{', with its share of validation' if unit == 'epoch' else ''}."]
+    notes = [f"Each bar is a mean {unit} of the profiled run{_note_validation(accounts[0])}."]
     if unlike:
         notes.append(f"The variants' {name_several(unit)} differ so much in length that each bar has its own scale.")
     return Bars(f"Where {name_several(unit)} go", bars, [(name, colour) for colour, name in key], notes)
+
+
+def _note_validation(account: Account) -> str:
+    return " with its share of validation" if account.unit == "epoch" else ""
 
 
 def draw_waterfall(slow: Account, fast: Account) -> Bars:
@@ -134,7 +140,8 @@ def draw_waterfall(slow: Account, fast: Account) -> Bars:
         bars.append(bar(name, start, start + seconds, text, "less" if seconds < 0 else "more"))
     bars.append(bar(fast.title, 0.0, fast.total_s, format_value(fast.total_s, "s"), "whole"))
     note = (
-        f"Steps from {slow.title} to {fast.title}, per {slow.unit}; they add up. From two profiled runs, without an interval."
+        f"Steps from {slow.title} to {fast.title}, per {slow.unit}{_note_validation(slow)}; they add up. From two runs under "
+        "the profiler, without an interval."
     )
     return Bars("How the difference comes about", bars, notes=[note])
 
@@ -143,18 +150,33 @@ def explain(slow: Account, fast: Account) -> str:
     """Return the one or two largest reasons for a difference in a sentence, and what goes against it, if that is much."""
     total_s = fast.total_s - slow.total_s
     changes = {term: fast.terms.get(term, 0.0) - slow.terms.get(term, 0.0) for term in _all_terms([slow, fast])}
-    helping = sorted((one for one in changes.items() if one[1] * total_s > 0), key=lambda one: -abs(one[1]))
+    said = _list_reasons(changes)
+    helping = sorted((one for one in said if one[1] * total_s > 0), key=lambda one: -abs(one[1]))
     told = [one for one in helping[:2] if one is helping[0] or abs(one[1]) >= _LEAST_TOLD * abs(total_s)]
-    reasons = " and ".join(f"{format_value(abs(seconds), 's')} of {_say_change(term)}" for term, seconds in told)
-    against = min(changes.items(), key=lambda one: one[1] * total_s, default=(RESIDUAL, 0.0))
+    reasons = " and ".join(f"{format_value(abs(seconds), 's')} of {name}" for name, seconds in told)
+    against = min(said, key=lambda one: one[1] * total_s, default=("", 0.0))
     if reasons and against[1] * total_s < 0 and abs(against[1]) >= _MUCH_AGAINST * abs(total_s):
-        reasons += (
-            f", but {'adds' if total_s < 0 else 'saves'} {format_value(abs(against[1]), 's')} of {_say_change(against[0])}"
-        )
+        reasons += f", but {'adds' if total_s < 0 else 'saves'} {format_value(abs(against[1]), 's')} of {against[0]}"
     word = "less" if total_s < 0 else "more"
     verb = "saves" if total_s < 0 else "adds"
     why = f"; it {verb} {reasons}" if reasons else ""
     return f"{format_value(abs(total_s), 's')} {word} per {slow.unit} under the profiler{why}."
+
+
+def _list_reasons(changes: Mapping[TermKey, float]) -> list[tuple[str, float]]:
+    """Return what changes, in seconds: kernels and idle GPU as a whole each, unless one of their terms is most of it."""
+    kinds: dict[str, list[tuple[TermKey, float]]] = defaultdict(list)
+    for term, seconds in changes.items():
+        kinds[term[0]].append((term, seconds))
+    reasons: list[tuple[str, float]] = []
+    for kind, terms in kinds.items():
+        whole, (largest, most) = math.fsum(seconds for _, seconds in terms), max(terms, key=lambda one: abs(one[1]))
+        if kind not in _WHOLES or abs(most) >= _MOST_OF_IT * abs(whole):
+            reasons += [(_say_change(term), seconds) for term, seconds in terms]
+        else:
+            part = f"{format_value(abs(most), 's')} of it {find_group(largest[1]) or largest[1]}"
+            reasons.append((f"{_WHOLES[kind]} ({part})", whole))
+    return reasons
 
 
 def _say_change(term: TermKey) -> str:

@@ -159,8 +159,8 @@ def _find_way(main: RatioFinding, answer: Answer) -> RatioFinding | None:
 def _describe_way(way: RatioFinding) -> str:
     measured, interval = format_ratio(*way.ends)
     reached = f"a {way.rule.title} of {way.rule.format(way.target or 0.0)}"
-    compared = f"{way.subject.title} reaches {reached} {measured} as fast as {way.against.title}"
-    return f"{compared} ({interval}), from the start of the process."
+    compared = f"{way.subject.title} is {measured} as fast as {way.against.title} ({interval})"
+    return f"From the start of the process to {reached}, {compared}."
 
 
 def _describe_quality(main: RatioFinding, answer: Answer) -> Fact:
@@ -176,7 +176,7 @@ def _describe_quality(main: RatioFinding, answer: Answer) -> Fact:
         return Fact("Quality", f"{capitalize(rule.title)} {values}; not judged, because no margin was declared.", warns=True)
     outcome = learning.check.outcome
     if _is_not_judged(main) and (way := _find_way(main, answer)):
-        return Fact("Quality", f"{_describe_way(way)} Not judged for the main ratio: {learning.check.reason}.")
+        return Fact("Quality", f"{_describe_way(way)} Not judged for the {main.metric_title}: {learning.check.reason}.")
     of = "" if main.claim is None else f", for {learning.judged.title}"
     return Fact("Quality", f"{capitalize(outcome)}{of}: {learning.check.reason}.", warns=outcome != "no worse")
 

@@ -78,10 +78,10 @@ def _name_compared(found: RatioFinding) -> list[str]:
 def _draw_row(found: RatioFinding, pairs: Sequence[float], axis: _Axis) -> ForestRow:
     value, interval = format_ratio(*found.ends, *found.bounds)
     left, right = (None if end is None else _place(end, axis) for end in found.ends[1:])
-    what = name_found_place(found.metric_title, found.place) if found.place.experiment else found.metric_title
-    target = f" ({found.target:g})" if found.target is not None else ""
+    # Other experiments may have measured the same ratio.
+    title = name_found_place(found.full_title, found.place) if found.others else found.full_title
     return ForestRow(
-        what=f"{what}{target}{name_mode(found)}",
+        what=f"{title}{name_mode(found)}",
         variants=_name_compared(found),
         value=value,
         interval=interval if found.has_interval else "no interval",

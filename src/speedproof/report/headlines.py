@@ -41,7 +41,7 @@ def describe_headlines(findings: Findings, tabulated: bool = False) -> list[str]
 def _describe_unreached(found: UnreachedFinding) -> str:
     """Return why there is no ratio for a quality that runs of both variants reached, but not all of them."""
     variants = f"{found.reference.title} / {found.candidate.title}"
-    return f"{found.metric_title} ({found.target:g}): the ratio {variants} is withheld: {found.reason}."
+    return f"{found.title}: the ratio {variants} is withheld: {found.reason}."
 
 
 def describe_speedups(findings: Findings) -> list[str]:

@@ -201,8 +201,7 @@ def _describe_spent(stopped: StoppedExperiment | None) -> str:
 
 def describe_speedup(found: RatioFinding) -> str:
     """Return a headline: the metric, which variant is how many times as fast, where, and how sure that is."""
-    what = found.metric_title if found.target is None else f"{found.metric_title} ({found.target:g})"
-    where = f" {describe_place(found.place)}"
+    what, where = found.full_title, f" {describe_place(found.place)}"
     evidence = describe_evidence(found)
     if found.needed:
         evidence += f"; {describe_needed(found.needed, found.place.scope)}"
@@ -356,13 +355,12 @@ def _describe_doing(found: RatioFinding) -> str:
 
 
 def _name_metric(found: RatioFinding) -> str:
-    target = "" if found.target is None else f" ({found.target:g})"
     verb = "" if found.is_open or found.is_undecided else "measured "  # else it is the clause's own verb
-    return f", {verb}by {_name_measure(found)}{target}{name_mode(found)}"
+    return f", {verb}by {_name_measure(found)}{name_mode(found)}"
 
 
 def _name_measure(found: RatioFinding) -> str:
-    return name_measure(found.metric, found.counted, found.metric_title)
+    return name_measure(found.metric, found.counted, found.full_title)
 
 
 def _describe_observed(found: RatioFinding) -> list[str]:

@@ -12,7 +12,7 @@ from speedproof.report.ratio_phrases import describe_needed, describe_ratio_cell
 from speedproof.report.scope import name_found_place
 from speedproof.results.comparison import TraceChange, Utilization
 from speedproof.results.comparison_rows import ClaimResult
-from speedproof.stats.finding import RatioFinding
+from speedproof.stats.finding import MeasuredPlace, RatioFinding
 from speedproof.stats.found_tables import Findings, LevelFinding, StageFinding, WayFinding
 from speedproof.stats.metrics import EPOCHS_TO_QUALITY, METRICS, PROCESS_TO_QUALITY, TIME_TO_QUALITY
 from speedproof.util.numbers import NO_NUMBER, format_large, format_range, format_ratio, format_value
@@ -215,7 +215,7 @@ def list_ways_to_quality(found: Findings) -> list[Row]:
     return [
         [
             found.rule.format(way.target),
-            way.variant.title,
+            f"{way.variant.title} ({way.experiment})" if way.experiment else way.variant.title,
             f"{way.reached} of {way.runs}" + (f", {way.continued} continued" if way.continued else ""),
             *(_join_levels(way, metric) or NO_NUMBER for metric in (EPOCHS_TO_QUALITY, *_CLOCKS)),
             *(_join_gains(way, metric) or NO_NUMBER for metric in _CLOCKS),
@@ -225,12 +225,17 @@ def list_ways_to_quality(found: Findings) -> list[Row]:
 
 
 def _join_levels(way: WayFinding, metric: str) -> str:
-    return "; ".join(name_found_place(_describe_level(one)[0], one.place) for one in way.levels.get(metric, ()))
+    return "; ".join(_name_way_place(way, _describe_level(one)[0], one.place) for one in way.levels.get(metric, ()))
 
 
 def _join_gains(way: WayFinding, metric: str) -> str:
-    gains = "; ".join(name_found_place(_join_ratio(one), one.place) for one in way.gains.get(metric, ()))
+    gains = "; ".join(_name_way_place(way, _join_ratio(one), one.place) for one in way.gains.get(metric, ()))
     return gains or (f"withheld: {way.withheld}" if way.withheld is not None else "")
+
+
+def _name_way_place(way: WayFinding, text: str, place: MeasuredPlace) -> str:
+    """Return a cell's text with its place, unless the row names its experiment."""
+    return text if way.experiment else name_found_place(text, place)
 
 
 def _name_row(found: LevelFinding | RatioFinding) -> Row:

@@ -1,7 +1,7 @@
 """`comparison.json`: what the experiments say together. Every number carries where it comes from."""
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -274,12 +274,15 @@ class Scaling(SampledRow):
     origin: Origin
 
 
-class Reached(StrictRow):
+class Reached(SparseRow):
     """How many of a variant's timed runs reached a quality."""
+
+    _UNSAID: ClassVar[tuple[str, ...]] = ("experiment",)
 
     variant: str
     title: str
     target: float
+    experiment: str | None = Field(None, description="The experiment that it is of; not there of the only one, or of several")
     runs: int
     reached: int
     continued: int = Field(0, description="Of those that reached it, after being killed and going on from a checkpoint")

@@ -38,7 +38,7 @@ from speedproof.stats.comparability import (
 )
 from speedproof.stats.container_cost import list_container_differences, measure_container_costs
 from speedproof.stats.hardware_limit import measure_utilization
-from speedproof.stats.machines import HOSTS_UNKNOWN, hosts_are_known
+from speedproof.stats.machines import HOSTS_UNKNOWN, hosts_are_known, list_samples
 from speedproof.stats.measurements import (
     list_incomparable,
     measure_level,
@@ -156,9 +156,15 @@ def order_variants(variants: tuple[str, str], metric: str) -> tuple[str, str]:
 
 
 def _count_reached(results: Results) -> Iterator[Reached]:
+    """Yield a row for each sample: runs of another experiment may have been shorter."""
     for target, variant in product(results.quality.targets, results.variants):
-        if reached := count_reached(results.select(variant, "timed"), target, results.select_diverged(variant, "timed")):
-            yield reached
+        runs, diverged = results.select(variant, "timed"), results.select_diverged(variant, "timed")
+        for sample in list_samples([*runs, *diverged]):
+            completed, failed = (
+                [run for run in of_kind if run.experiment in sample.experiments] for of_kind in (runs, diverged)
+            )
+            if row := count_reached(completed, target, failed, sample.experiment if len(results.experiments) > 1 else None):
+                yield row
 
 
 def _list_unreached(results: Results) -> Iterator[Unreached]:

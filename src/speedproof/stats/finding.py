@@ -23,7 +23,7 @@ from speedproof.results.comparison_rows import ClaimResult, Needed, Objection, S
 from speedproof.results.quality import Better, Quality
 from speedproof.results.run_record import Mode
 from speedproof.stats.estimates import LEAST_PAIRS
-from speedproof.stats.measure_names import title_metric
+from speedproof.stats.measure_names import title_metric, title_target
 from speedproof.stats.metrics import METRICS, PROCESS
 from speedproof.stats.proof_claim import Proof, check_claimed, is_better, is_hidden_by_digits, judge_ratio, name_judged
 
@@ -143,6 +143,11 @@ class RatioFinding:
     stopped: StoppedExperiment | None = None
     fixed_min: float | None = None  # what the fixed rounds that would decide take, if rounds ended as futile
     trust_reported: str | None = None
+
+    @property
+    def full_title(self) -> str:
+        """Return the metric's title, with the level of quality if it is timed until one."""
+        return self.metric_title if self.target is None else title_target(self.metric, self.rule, self.target)
 
     @property
     def centre(self) -> float:

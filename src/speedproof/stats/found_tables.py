@@ -13,7 +13,7 @@ from speedproof.results.comparison import (
     ContainerCost,
     Incomparable,
     Measured,
-    Ratio,
+    Reached,
     RooflinePoint,
     Stage,
     TraceChange,
@@ -24,6 +24,7 @@ from speedproof.results.quality import Quality
 from speedproof.results.run_record import Mode
 from speedproof.stats.finding import MeasuredPlace, NamedVariant, RatioFinding, Reader, judge_row
 from speedproof.stats.main_ratios import group_speedups, list_speedups
+from speedproof.stats.measure_names import title_target
 from speedproof.stats.metrics import METRICS, PROCESS_TO_QUALITY, TRAINING_EPOCH
 from speedproof.util.numbers import Unit
 
@@ -74,6 +75,7 @@ class WayFinding:
     """How a variant's runs reached a quality; levels and ratios by metric, one for each place."""
 
     variant: NamedVariant
+    experiment: str | None  # if others measured the variant
     target: float
     runs: int
     reached: int
@@ -89,8 +91,7 @@ class UnreachedFinding:
 
     reference: NamedVariant
     candidate: NamedVariant
-    metric_title: str
-    target: float
+    title: str  # of the metric, with the level
     reason: str
 
 
@@ -234,43 +235,40 @@ class Findings:
 
     @cached_property
     def ways(self) -> list[WayFinding]:
-        """Return how each variant reached each quality in reach; ratios are against the first variant."""
-        comparison, first = self.comparison, next(iter(self.comparison.variants))
-        levels: dict[tuple[float | None, str], list[Measured]] = defaultdict(list)
-        for row in comparison.measured:
-            levels[row.target, row.variant] += [row] if row.mode == "timed" else []
-        gains: dict[tuple[float | None, str], list[Ratio]] = defaultdict(list)
-        for ratio in comparison.ratios:
-            gains[ratio.target, ratio.candidate] += [ratio] if (ratio.mode, ratio.reference) == ("timed", first) else []
-        withheld = {(row.target, row.candidate): row.reason for row in comparison.unreached if row.reference == first}
-        in_reach = {row.target for row in comparison.reached if row.reached}
-        return [
-            WayFinding(
-                NamedVariant(row.variant, row.title),
-                row.target,
-                row.runs,
-                row.reached,
-                row.continued,
-                _by_metric([self._read_measured(one) for one in levels[row.target, row.variant]]),
-                _by_metric([self.reader.read(one) for one in gains[row.target, row.variant]]),
-                withheld.get((row.target, row.variant)),
-            )
-            for row in comparison.reached
-            if row.target in in_reach
-        ]
+        """Return how each variant reached each quality in reach; ratios are against the experiment's first variant."""
+        in_reach = {row.target for row in self.comparison.reached if row.reached}
+        return [self._read_way(row) for row in self.comparison.reached if row.target in in_reach]
+
+    def _read_way(self, row: Reached) -> WayFinding:
+        comparison = self.comparison
+        levels = [one for one in comparison.measured if (one.variant, one.target) == (row.variant, row.target)]
+        timed = [one for one in comparison.ratios if one.mode == "timed" and row.experiment in (None, one.experiment)]
+        first = next((one.reference for one in timed if METRICS[one.metric].better == "lower"), None)
+        gains = [one for one in timed if (one.reference, one.candidate, one.target) == (first, row.variant, row.target)]
+        withheld = {(one.target, one.reference, one.candidate): one.reason for one in comparison.unreached}
+        return WayFinding(
+            NamedVariant(row.variant, row.title),
+            row.experiment,
+            row.target,
+            row.runs,
+            row.reached,
+            row.continued,
+            _by_metric([self._read_measured(one) for one in levels if row.experiment in (None, one.experiment)]),
+            _by_metric([self.reader.read(one) for one in gains]),
+            withheld.get((row.target, first or "", row.variant)),
+        )
 
     @cached_property
     def unreached(self) -> list[UnreachedFinding]:
         """Return of each two variants the best quality that runs of both reached, but not all of them."""
         rows = [row for row in self.comparison.unreached if row.reference_reached and row.candidate_reached]
         highest = {(row.reference, row.candidate): row for row in rows}  # from the easiest target to the hardest
-        titles, metric_title = self.comparison.variants, self.comparison.title_of(PROCESS_TO_QUALITY) if highest else ""
+        titles = self.comparison.variants
         return [
             UnreachedFinding(
                 NamedVariant(row.reference, titles[row.reference]),
                 NamedVariant(row.candidate, titles[row.candidate]),
-                metric_title,
-                row.target,
+                title_target(PROCESS_TO_QUALITY, self.rule, row.target),
                 row.reason,
             )
             for row in highest.values()

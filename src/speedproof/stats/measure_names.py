@@ -1,6 +1,7 @@
 """What the time of a training epoch is called in a proof: a program's "epochs" may be steps, or intervals between lines."""
 
 from speedproof.results.asked import Counted
+from speedproof.results.quality import Quality
 from speedproof.stats.metrics import METRICS, RATE, TRAINING_EPOCH
 
 _TITLES: dict[Counted, tuple[str, str]] = {  # and what a faster variant does faster
@@ -14,6 +15,11 @@ def title_metric(metric: str, title: str, counted: Counted, rate: str | None = N
     if metric == RATE and rate:
         return rate
     return _TITLES[counted][0] if metric == TRAINING_EPOCH and counted != "epoch" else title
+
+
+def title_target(metric: str, quality: Quality, target: float) -> str:
+    """Return the title of a metric that needs a level of quality, with the level."""
+    return METRICS[metric].title.format(quality=f"{quality.title} {target:g}")
 
 
 def name_measure(metric: str, counted: Counted, title: str = "") -> str:

@@ -52,18 +52,17 @@ REPEATED_RULE = "low and high: 95 % repeated interval of the pairs' log ratios, 
 
 
 def measure_level(results: Results, variant: str, mode: Mode, metric: str, target: float | None = None) -> list[Measured]:
-    """Return a variant's metric over its completed runs in a mode, of each sample; none unless every run has a value.
+    """Return a variant's metric over its completed runs in a mode, of each sample of which every run has a value.
 
-    If runs diverged, there is no time to a quality.
+    If runs of a sample diverged, it has no time to a quality.
     """
     runs = results.select(variant, mode)
-    if target is not None and results.select_diverged(variant, mode):
-        return []
-    if any(measure_run(run, metric, target) is None for run in runs):
-        return []
+    without = [run for run in runs if measure_run(run, metric, target) is None]
+    without += results.select_diverged(variant, mode) if target is not None else []
     return [
         _describe_level(sample, [run for run in runs if run.experiment in sample.experiments], metric, target)
         for sample in list_samples(runs)
+        if not any(run.experiment in sample.experiments for run in without)
     ]
 
 

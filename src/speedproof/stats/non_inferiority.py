@@ -274,7 +274,9 @@ def _round_off(value: float) -> float:
     return round(value, 12)
 
 
-def count_reached(runs: Sequence[MeasuredRun], target: float, diverged: Sequence[MeasuredRun] = ()) -> Reached | None:
+def count_reached(
+    runs: Sequence[MeasuredRun], target: float, diverged: Sequence[MeasuredRun] = (), experiment: str | None = None
+) -> Reached | None:
     """Return how many of a variant's runs reached a quality; those that `diverged` did not. None without runs."""
     if not runs:
         return None
@@ -283,6 +285,7 @@ def count_reached(runs: Sequence[MeasuredRun], target: float, diverged: Sequence
         variant=runs[0].run.variant,
         title=runs[0].title,
         target=target,
+        experiment=experiment,
         runs=len(runs) + len(diverged),
         reached=len(reached),
         continued=sum(1 for run in reached if run.run.continued),
