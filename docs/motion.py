@@ -20,7 +20,7 @@ from tests.chromium import Chromium, find_chromium
 WIDTH, HEIGHT = 900, 660  # pixels
 STEPS = 9
 WHEEL = -230  # of one step; Ctrl and the wheel zoom about the pointer
-SHARE = 0.385  # of the canvas' width: where the pointer is, on the wait at an epoch's start
+SHARE = 0.403  # of the canvas' width: where the pointer is, on the wait at an epoch's start
 FRAME_MS, LAST_MS = 450, 2000
 BOX = "(({left, top, width, height}) => [left, top, width, height])(document.querySelector('%s').getBoundingClientRect())"
 

@@ -80,6 +80,7 @@ class Picture:
     record: str | None
     element: str
     callouts: tuple[Callout, ...] = ()
+    width: int = WIDTH  # of the window
 
 
 def prove_example(folder: Path) -> Path:
@@ -93,6 +94,7 @@ def prove_example(folder: Path) -> Path:
 PICTURES = {
     "report": Picture("2026-11-23-h200-profiling-pair-merged", FIRST_SCREEN, CALLOUTS),
     "worked-case": Picture("2026-11-25-h200-tutorial-pair", FIRST_SCREEN),
+    "published-turbo": Picture("2026-11-27-h100-published-turbo", FIRST_SCREEN, width=1440),
     "where-epochs-go": Picture("2026-11-27-h100-published-turbo", "#why .bars"),
     "proof": Picture(None, FIRST_SCREEN),
 }
@@ -114,7 +116,7 @@ def number_elements(browser: Chromium, callouts: tuple[Callout, ...]) -> None:
 
 def take_picture(browser: Chromium, page: Path, picture: Picture) -> Image.Image:
     """Return an element of a page with its callouts."""
-    size = {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": SCALE, "mobile": False}
+    size = {"width": picture.width, "height": HEIGHT, "deviceScaleFactor": SCALE, "mobile": False}
     browser.call("Emulation.setDeviceMetricsOverride", **size)
     browser.open(page)
     browser.evaluate("document.querySelectorAll('details.section').forEach((fold) => { fold.open = true })")

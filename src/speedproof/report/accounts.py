@@ -23,7 +23,7 @@ _UNLIKE = 8.0  # if one variant's epoch is this many times another's, each bar h
 NOTHING_S = 0.5e-9  # below the clock's resolution
 _LEAST_TOLD = 0.05  # of a difference: a smaller reason beside the first one is not worth a word
 _WHOLES = {"idle": "idle GPU", "gpu": "kernels"}
-_MOST_OF_IT = 0.8  # of all idle GPU, or of all kernels: a term that is less is told as a part
+_MOST_OF_IT = 0.8  # of all idle GPU, or of all kernels: a smaller term is named as a part
 _MUCH_AGAINST = 0.15  # of a difference: what goes against it has to be said
 
 
