@@ -23,7 +23,7 @@ def named_phases() -> Iterator[None]:
     changes: list[tuple[Any, str, Callable[[Method], Method]]] = [
         (torch.autocast, "__enter__", begin_forward),
         (torch.autocast, "__exit__", end_forward),
-        (torch.Tensor, "backward", name_calls("backward", "blue")),
+        (torch.autograd, "backward", name_calls("backward", "blue")),  # Tensor's own calls itself again for a MetaTensor
         (torch.GradScaler, "step", name_calls("update", "yellow")),
         (torch.GradScaler, "update", name_calls("update", "yellow")),
         (DataLoader, "__iter__", name_waits),

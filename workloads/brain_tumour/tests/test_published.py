@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from monai.data import DataLoader, Dataset, ThreadDataLoader
+from monai.data import DataLoader, Dataset, MetaTensor, ThreadDataLoader
 from monai.metrics import DiceMetric
 
 from speedproof.api import ConfigError, DataError, Published, find_published, load_config, read_record
@@ -39,7 +39,7 @@ EPOCH = """
 """
 METRICS = """
 import os, torch
-from monai.data import DataLoader, Dataset, ThreadDataLoader
+from monai.data import DataLoader, Dataset, MetaTensor, ThreadDataLoader
 from monai.metrics import DiceMetric
 dice_metric, dice_metric_batch = DiceMetric(reduction="mean"), DiceMetric(reduction="mean_batch")
 """
@@ -161,11 +161,11 @@ def test_the_phases_of_a_program_are_named_as_ours_are():
     module["begin_forward"].__globals__["nvtx"] = ranges
     cases, network = Dataset([1.0]), torch.nn.Linear(1, 1)
     optimizer, scaler = torch.optim.SGD(network.parameters()), torch.GradScaler("cpu", enabled=False)
-    before = torch.Tensor.backward
+    before = torch.autograd.backward
     with module["named_phases"]():
         for batch in ThreadDataLoader(cases, shuffle=True):
             with torch.autocast("cpu", enabled=False):
-                loss = network(batch.float()[:, None]).sum()
+                loss = MetaTensor(network(batch.float()[:, None]).sum())  # as the programs' losses are
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()
@@ -173,7 +173,7 @@ def test_the_phases_of_a_program_are_named_as_ours_are():
             for batch in DataLoader(cases):
                 with torch.autocast("cpu", enabled=False):
                     network(batch.float()[:, None])
-    assert torch.Tensor.backward is before
+    assert torch.autograd.backward is before
     trains = ["dataload", "forward", "backward", "update", "update", "dataload"]
     validates = ["validation dataload", "sliding window", "validation dataload"]
     assert ranges == [(0, name) for name in trains + validates]

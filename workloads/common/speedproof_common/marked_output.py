@@ -96,7 +96,7 @@ class MarkedOutput:
 @contextmanager
 def marking(output: MarkedOutput) -> Iterator[None]:
     """Let `output` stand for what is printed; a program may be ended after enough epochs."""
-    sys.stdout = output  # type: ignore[assignment]
+    sys.stdout = output
     try:
         yield
     except EnoughEpochs:
@@ -120,4 +120,4 @@ def watch_dice(tell: Callable[[float], None], find: Callable[["DiceMetric", Any]
             tell(dice)
         return means
 
-    DiceMetric.aggregate = aggregate_and_tell
+    DiceMetric.aggregate = aggregate_and_tell  # type: ignore[method-assign, assignment]
