@@ -92,7 +92,14 @@ def rebuild(tmp_path_factory):
 
 
 # In an epoch, whatever the batch: 32 volumes of 4 patches, regions, pairs, crops; published programs do not tell.
-SAMPLES = {"spleen": 128, "pathology": 384, "polyp": 120, "brain_tumour": 8, "spleen/published": None}
+SAMPLES = {
+    "spleen": 128,
+    "pathology": 384,
+    "polyp": 120,
+    "brain_tumour": 8,
+    "spleen/published": None,
+    "brain_tumour/published": 32,
+}
 
 
 def case_of(record):

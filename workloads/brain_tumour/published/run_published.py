@@ -1,7 +1,8 @@
-"""`run_published.py script|notebook DATA`: run a published program as it is, except for its duration and its data.
+"""`run_published.py script|notebook DATA`: runs a published program as it is, and marks its epochs.
 
-The notebook runs up to its training loop, without the cells that draw. It is changed to download nothing, to train the wanted
-number of epochs and not to validate; the script has options for this. Both get speedproof's seed.
+The notebook's cells run up to the one that trains. Left out are those that install packages or draw. From outside come the
+volumes, the seed and how often the program validates: an option of the script, single words of the notebook's cells. The rate
+falls over 300 epochs, as published. Either program ends after SPEEDPROOF_EPOCHS epochs.
 """
 
 import json
@@ -10,43 +11,68 @@ import sys
 import types
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any
 
 import torch
+from monai.metrics import DiceMetric
 from monai.utils import set_determinism
+from named_phases import named_phases
 
+from speedproof_brain_tumour.cases import list_cases, split_cases
+from speedproof_common.marked_output import MarkedOutput, marking, watch_dice
 from speedproof_common.program import run_program, say_digest
 
 SCRIPT = "programs/acceleration/distributed_training/brats_training_ddp.py"
 NOTEBOOK = "programs/3d_segmentation/brats_segmentation_3d.ipynb"
-NEVER = 1_000_000
+VOLUMES = "Task01_BrainTumour"
+VALIDATE_EVERY = {"script": 20, "notebook": 1}  # as published
 LOOP = "for epoch in range(max_epochs)"
 UNUSED = ("matplotlib", "matplotlib.pyplot", "onnxruntime", "tqdm")  # which it imports, and which need not be here
 
 
 def main(kind: str, data: str) -> None:
     """Run the program in this process."""
-    epochs, seed = int(os.environ.get("SPEEDPROOF_EPOCHS") or 3), int(os.environ.get("SPEEDPROOF_SEED") or 0)
-    if kind == "script":
-        place = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
-        os.environ.update({name: os.environ.get(name, value) for name, value in place.items()})
-        # Its own --seed would take cuDNN's deterministic kernels, too, and nothing documented was measured with it.
-        set_determinism(seed=seed)
-        torch.backends.cudnn.deterministic = False
-        run_program(f"{data}/{SCRIPT}", "-d", data, "--epochs", str(epochs), "--val_interval", str(NEVER))
-        return
+    seed = int(os.environ.get("SPEEDPROOF_SEED") or 0)
+    wanted = int(os.environ.get("SPEEDPROOF_EPOCHS") or sys.maxsize)
+    validate_every = int(os.environ.get("SPEEDPROOF_VALIDATE_EVERY") or VALIDATE_EVERY[kind])
+    training, _ = split_cases(list_cases(Path(data, VOLUMES)))
+    output = MarkedOutput(sys.stdout, validate_every, wanted, len(training), leave_group, names_epochs=True)
+    watch_dice(output.take_dice, find_mean_dice)
+    with marking(output), named_phases():
+        if kind == "script":
+            run_script(data, seed, validate_every)
+        else:
+            run_notebook(data, seed, validate_every)
+
+
+def run_script(data: str, seed: int, validate_every: int) -> None:
+    """Run the script as torchrun would start it on one GPU."""
+    place = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    os.environ.update({name: os.environ.get(name, value) for name, value in place.items()})
+    # Its own --seed would take cuDNN's deterministic kernels, too, and nothing documented was measured with it.
+    set_determinism(seed=seed)
+    torch.backends.cudnn.deterministic = False
+    run_program(f"{data}/{SCRIPT}", "-d", data, "--val_interval", str(validate_every))
+
+
+def run_notebook(data: str, seed: int, validate_every: int) -> None:
+    """Run the cells that train."""
     for name in UNUSED:
         sys.modules[name] = types.ModuleType(name)
         sys.modules[name].__spec__ = ModuleSpec(name, None)
     sys.modules["tqdm"].tqdm = list  # type: ignore[attr-defined]
-    os.environ["MONAI_DATA_DIRECTORY"] = data
     say_digest(f"{data}/{NOTEBOOK}")
+    directory = Path("tutorial").resolve()  # of the run, since the best weights go there
+    directory.mkdir()
+    (directory / VOLUMES).symlink_to(Path(data, VOLUMES).resolve())
+    os.environ["MONAI_DATA_DIRECTORY"] = str(directory)
     space: dict[str, object] = {"__name__": "__main__"}
-    for cell in list_cells(Path(data, NOTEBOOK), epochs, seed):
+    for cell in list_cells(Path(data, NOTEBOOK), seed, validate_every):
         exec(compile(cell, NOTEBOOK, "exec"), space)
 
 
-def list_cells(notebook: Path, epochs: int, seed: int) -> list[str]:
-    """Return the cells that train, with these epochs and data; raise ValueError if the cells do not set one of them."""
+def list_cells(notebook: Path, seed: int, validate_every: int) -> list[str]:
+    """Return the cells that train, with what comes from outside; raise ValueError if the cells do not set one of them."""
     cells = [
         "".join(cell["source"]) for cell in json.loads(notebook.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"
     ]
@@ -57,14 +83,24 @@ def list_cells(notebook: Path, epochs: int, seed: int) -> list[str]:
     text = "\0".join(cells[: last + 1])
     for before, after in (
         ("download=True", "download=False"),
-        ("max_epochs = 300", f"max_epochs = {epochs}"),
-        ("val_interval = 1", f"val_interval = {NEVER}"),
+        ("val_interval = 1", f"val_interval = {validate_every}"),
         ("set_determinism(seed=0)", f"set_determinism(seed={seed})"),
     ):
         if text.count(before) != 1:
             raise ValueError(f"{notebook.name}: `{before}` does not stand in it once")
         text = text.replace(before, after)
     return text.split("\0")
+
+
+def find_mean_dice(metric: DiceMetric, means: Any) -> float | None:
+    """Return the mean Dice that both programs print and keep the best weights by; another metric has each region's."""
+    return float(means) if metric.reduction == "mean" else None
+
+
+def leave_group() -> None:
+    """Do what the script does at its end."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

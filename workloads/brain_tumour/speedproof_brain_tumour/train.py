@@ -47,7 +47,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Train one variant of the brain tumour workload.")
     parser.add_argument("--variant", choices=VARIANTS, required=True)
     parser.add_argument("--data", type=Path, required=True, help="a folder in the Decathlon layout")
-    parser.add_argument("--epochs", type=_count, default=300, help="which the schedule of the rate goes by, too")
+    parser.add_argument("--epochs", type=_count, default=300)
+    parser.add_argument("--schedule-epochs", type=_count, help="epochs over which the rate falls to 0. Default: those trained")
     parser.add_argument("--validate-every", type=_count, help="epochs between validations. Default: the variant's")
     parser.add_argument("--accumulate", type=_count, default=1, help="batches of a rank per optimizer step. Default: 1")
     parser.add_argument("--filters", type=_count, default=16, help="of the first level; fewer for a test")
@@ -61,10 +62,9 @@ def main() -> None:
     torch.backends.cudnn.deterministic = variant.deterministic
     torch.backends.cudnn.benchmark = True
     with process_group() as (rank, ranks, device):
-        group = Group(device, rank, ranks, asked.accumulate)
-        Trainer(variant, list_cases(asked.data), group, int(wanted or asked.epochs), asked.filters).train(
-            int(validate_every or asked.validate_every or variant.validate_every)
-        )
+        group, epochs = Group(device, rank, ranks, asked.accumulate), int(wanted or asked.epochs)
+        trainer = Trainer(variant, list_cases(asked.data), group, asked.schedule_epochs or epochs, asked.filters)
+        trainer.train(epochs, int(validate_every or asked.validate_every or variant.validate_every))
 
 
 def _count(text: str) -> int:
@@ -113,9 +113,9 @@ class Group:
 class Trainer:
     """One variant's network, data and optimizer, on one rank."""
 
-    def __init__(self, variant: Variant, cases: list[Case], group: Group, epochs: int, filters: int) -> None:
+    def __init__(self, variant: Variant, cases: list[Case], group: Group, schedule_epochs: int, filters: int) -> None:
         device, rank, ranks = group.device, group.rank, group.ranks
-        self.variant, self.device, self.rank, self.ranks, self.epochs = variant, device, rank, ranks, epochs
+        self.variant, self.device, self.rank, self.ranks = variant, device, rank, ranks
         self.accumulate = group.accumulate
         training, validating = split_cases(cases)
         if len(validating) < ranks:
@@ -164,7 +164,7 @@ class Trainer:
         elif ranks > 1:
             self.model = nn.parallel.DistributedDataParallel(self.model, device_ids=[device] if device.type == "cuda" else None)
         self.optimizer = _make_optimizer(variant, self.model)
-        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, T_max=epochs)
+        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, T_max=schedule_epochs)
         self.scaler = torch.GradScaler(device.type, enabled=device.type == "cuda")
         self.dice = DiceMetric(include_background=True, reduction="mean")
         self.region_dice = DiceMetric(include_background=True, reduction="mean_batch")
@@ -182,17 +182,17 @@ class Trainer:
         loader = ThreadDataLoader if self.variant.loader == "thread" else DataLoader
         return loader(dataset, batch_size=1, shuffle=shuffle, num_workers=self.variant.workers, **options)
 
-    def train(self, validate_every: int) -> None:
-        """Train all epochs, and mark them."""
+    def train(self, epochs: int, validate_every: int) -> None:
+        """Train these epochs, and mark them."""
         mark = self.rank == 0  # one process reports for all
-        for epoch in marks.epochs(self.epochs) if mark else range(self.epochs):
+        for epoch in marks.epochs(epochs) if mark else range(epochs):
             validates = (epoch + 1) % validate_every == 0
             with nvtx.annotate("epoch", color="red"):
                 # Not before a validation, whose loader draws from the same generator: crops stay those of the other variants.
-                loss = self.train_epoch(goes_on=epoch + 1 < self.epochs and not validates)
+                loss = self.train_epoch(goes_on=epoch + 1 < epochs and not validates)
                 if mark:
                     marks.samples(len(self.loader) * self.ranks)
-                said = f"epoch {epoch + 1}/{self.epochs}: loss {loss:.4f}"
+                said = f"epoch {epoch + 1}/{epochs}: loss {loss:.4f}"
                 if validates:
                     if mark:
                         marks.validation()

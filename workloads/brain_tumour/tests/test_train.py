@@ -96,6 +96,21 @@ def test_it_validates_as_often_as_is_wanted(run, monkeypatch):
     assert Path("best_metric_model.pth").stat().st_size > 100_000
 
 
+def test_the_rate_falls_over_the_scheduled_epochs(run, monkeypatch):
+    rates = []
+
+    def note_rate(trainer, goes_on):
+        rates.append(trainer.optimizer.param_groups[0]["lr"])
+        trainer.optimizer.step()
+        trainer.schedule.step()
+        return 0.0
+
+    monkeypatch.setattr(train.Trainer, "train_epoch", note_rate)
+    run("cached", epochs=2)
+    run("cached", "--schedule-epochs", "4", epochs=2)
+    assert [rate / rates[0] for rate in rates] == pytest.approx([1, 0.5, 1, 0.5 + 0.5**1.5])
+
+
 def test_one_seed_gives_one_result(run):
     first, again = (run("cached", **{marks.VALIDATE_EVERY_VARIABLE: 1})[3]["value"] for _ in range(2))
     assert first == pytest.approx(again, abs=1e-6)
