@@ -1,7 +1,7 @@
 """The published programs beside ours: they run as they are, find their volumes, and their epochs are marked as ours are."""
 
-import hashlib
 import gc
+import hashlib
 import json
 import runpy
 import subprocess
