@@ -129,7 +129,7 @@ def _describe_speed(found: RatioFinding, value: str) -> list[str]:
 def describe_sureness(found: RatioFinding) -> str:
     """Return the interval with its pairs and machines, and, if that does not decide, what would."""
     machines = f"{found.place.hosts} machines" if found.place.scope == "model" else "one machine"
-    experiment = f", {found.place.experiment}" if found.place.experiment else ""
+    experiment = f", {found.place.experiment}" if found.others and found.place.experiment else ""
     evidence = f"{describe_evidence(found, f' on {machines}{experiment}')}."
     if found.needed:
         question = " whether the claim holds" if found.claim else " which is faster"
@@ -272,8 +272,8 @@ def describe_evidence(found: RatioFinding, where: str = "") -> str:
 
 def describe_spread(found: RatioFinding) -> str:
     """Return a ratio's interval, jointly with others if it is one of several; nothing without one."""
-    joint = "joint " if found.joint else ""
-    return f"{joint}95 % interval {format_ratio(*found.ends, *found.bounds)[1]}" if found.has_interval else ""
+    joint = ", jointly with the other ratios" if found.joint else ""
+    return f"95 % interval {format_ratio(*found.ends, *found.bounds)[1]}{joint}" if found.has_interval else ""
 
 
 def describe_needed(needed: Needed, scope: Scope | None, question: str = "") -> str:
