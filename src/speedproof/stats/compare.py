@@ -252,12 +252,19 @@ def _list_missing_runs(experiment: Experiment) -> Iterator[str]:
 
 
 def _list_mixed_lengths(results: Results) -> Iterator[str]:
-    """Yield the variants, stages too, whose runs trained for different numbers of epochs: totals and best quality mix them."""
+    """Yield the variants, stages too, whose runs of one number trained for different numbers of epochs: totals mix them.
+
+    A stage's best quality is of all experiments.
+    """
     titles = results.variants | {run.run.variant: run.title for run in results.runs}
     for (variant, title), mode in product(titles.items(), MODES):
-        epochs = sorted({run.run.epochs for run in results.select(variant, mode)})
-        if len(epochs) > 1:
-            yield f"{title}: {mode} runs of {' and '.join(map(str, epochs))} epochs are merged; keep them in separate records"
+        runs = results.select(variant, mode)
+        together = [{run.experiment for run in runs}] if variant in results.ablation else []
+        for experiments in together or [sample.experiments for sample in list_samples(runs)]:
+            epochs = sorted({run.run.epochs for run in runs if run.experiment in experiments})
+            if len(epochs) > 1:
+                merged = f"{mode} runs of {' and '.join(map(str, epochs))} epochs are merged"
+                yield f"{title}: {merged}; keep them in separate records"
 
 
 def _list_mixed_settings(results: Results) -> Iterator[str]:
