@@ -98,7 +98,7 @@ def test_a_proof_that_is_repeated_beside_others_counts_them(folder):
     assert "Second proof of these commands here." in (results / "report.html").read_text(encoding="utf-8")
     # Two candidates are joint, in JSON, terminal and page.
     assert first["comparisons"] == 2
-    assert all(", jointly with the other ratios, " in one["sentence"] for one in first["candidates"])
+    assert all(", jointly with the metric's other ratios, " in one["sentence"] for one in first["candidates"])
     assert "The intervals of the 2 compared ratios of a metric are joint" in (results / "report.md").read_text(encoding="utf-8")
 
 

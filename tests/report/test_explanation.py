@@ -92,6 +92,16 @@ def test_kernels_and_idle_gpu_are_summed_if_no_single_cause_is_most_of_them():
     )
 
 
+def test_a_sum_of_kernels_hides_none_that_takes_longer():
+    slow = {("gpu", "backward"): 0.3, ("gpu", "a"): 0.6, ("gpu", "b"): 0.6, ("gpu", "c"): 0.7}
+    fast = {("gpu", "backward"): 1.0, ("gpu", "a"): 0.1, ("gpu", "b"): 0.1, ("gpu", "c"): 0.1}
+    said = explain(Account("Slow", "epoch", slow), Account("Quick", "epoch", fast)).replace("\N{NO-BREAK SPACE}", " ")
+    assert said == (
+        "0.900 s less per epoch under the profiler; it saves 0.600 s of c kernels and 0.500 s of a kernels, "
+        "but adds 0.700 s of backward kernels."
+    )
+
+
 @pytest.mark.parametrize(
     ("validating", "said"),
     [

@@ -142,10 +142,10 @@ def test_a_stage_of_other_techniques_or_workload_over_experiments_is_warned_abou
 
 def test_a_stage_that_trained_for_other_numbers_of_epochs_is_warned_about(tmp_path):
     write_example(tmp_path, Example(experiments=2, ablation=("baseline", "cached", "fast"), modes=("timed",)))
-    for path in tmp_path.glob("experiments/experiment-2/runs/*-cached-timed/epochs.csv"):
-        lines = path.read_text().splitlines()
-        path.write_text("\n".join([*lines, lines[-2].replace("5,", "7,", 1), ""]))
-    change_runs(tmp_path, "*-cached-timed", lambda run: run.update(epochs=7), experiment="experiment-2")
+    (run, *_) = sorted(tmp_path.glob("experiments/experiment-2/runs/*-cached-timed"))
+    lines = (run / "epochs.csv").read_text().splitlines()
+    (run / "epochs.csv").write_text("\n".join([*lines, lines[-2].replace("5,", "7,", 1), ""]))
+    change_runs(tmp_path, run.name, lambda found: found.update(epochs=7), experiment="experiment-2")
     assert compare_experiments(tmp_path, CLAIMS).warnings == [
         "+ cache on the GPU: timed runs of 6 and 7 epochs are merged; keep them in separate records"
     ]

@@ -1,5 +1,6 @@
 import re
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +10,11 @@ from speedproof.report.figures.figure_data import read_evidence
 from speedproof.report.headlines import describe_speedups
 from speedproof.report.markdown import write_report
 from speedproof.results.claim import Claim
+from speedproof.results.folder import read_results
 from speedproof.results.quality import Quality
 from speedproof.stats import non_inferiority as quality
+from speedproof.stats.claims import _measure
+from speedproof.stats.claims_file import Level
 from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.stats.estimates import Interval
 from speedproof.stats.found_tables import Findings
@@ -18,6 +22,7 @@ from speedproof.stats.non_inferiority import QualityDifference, compare_qualitie
 from speedproof.stats.proof_claim import judge_ratio
 from tests.report.conftest import compose_figures
 from tests.report.example import CLAIMS, REPOSITORY, RULE, Example, rule_with, write_example
+from tests.stats.test_comparability import change_runs
 
 # Six epochs, the last validates: the baseline ends at 0.93 and 0.01 more for each round.
 GOOD = ("baseline", 0.155)
@@ -159,6 +164,25 @@ def test_short_runs_of_one_experiment_do_not_hide_how_another_reached_a_quality(
     (gain,) = turbo.gains["process_to_quality_s"]
     assert (gain.against.name, round(gain.centre, 2)) == ("published_tutorial", 4.56)
     assert (short.levels, short.gains) == ({}, {})
+
+
+@pytest.mark.parametrize("outcome", ["completed", "not_a_number"])
+def test_an_experiment_that_misses_a_quality_is_counted_and_no_claim_is_judged_without_it(tmp_path, outcome):
+    rule, dice = rule_with(targets=[0.8]), (("baseline", 0.16), ("fast", 0.16))
+    results = write_example(tmp_path, Example(experiments=2, rounds=4, modes=("timed",), quality=rule, dice_per_epoch=dice))
+    for path in results.glob("experiments/experiment-2/runs/*-fast-timed/epochs.csv"):
+        epochs = pd.read_csv(path)
+        epochs.assign(quality=epochs["quality"] / 2).to_csv(path, index=False)
+    change_runs(results, "*-fast-timed", lambda run: run.update(outcome=outcome), experiment="experiment-2")
+    comparison = compare_experiments(results, CLAIMS)
+    assert {row.experiment: (row.reached, row.runs) for row in comparison.reached if row.variant == "fast"} == {
+        "experiment-1": (4, 4),
+        "experiment-2": (0, 4),
+    }
+    levels = {row.experiment for row in comparison.measured if row.variant == "fast" and row.target == 0.8}
+    assert levels == {"experiment-1"}
+    claimed = Level(metric="epochs_to_quality", variant="fast", target=0.8)
+    assert list(_measure(claimed, read_results(results), "timed")) == []
 
 
 def test_the_rule_is_the_one_that_the_experiment_committed_to(tmp_path):

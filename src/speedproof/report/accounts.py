@@ -164,14 +164,18 @@ def explain(slow: Account, fast: Account) -> str:
 
 
 def _list_reasons(changes: Mapping[TermKey, float]) -> list[tuple[str, float]]:
-    """Return what changes, in seconds: kernels and idle GPU as a whole each, unless one of their terms is most of it."""
+    """Return what changes, in seconds: kernels and idle GPU as a whole each, if they are of several terms and of one sign.
+
+    Of a whole that is mostly one term, or that hides one against it, each term is listed.
+    """
     kinds: dict[str, list[tuple[TermKey, float]]] = defaultdict(list)
     for term, seconds in changes.items():
         kinds[term[0]].append((term, seconds))
     reasons: list[tuple[str, float]] = []
     for kind, terms in kinds.items():
         whole, (largest, most) = math.fsum(seconds for _, seconds in terms), max(terms, key=lambda one: abs(one[1]))
-        if kind not in _WHOLES or abs(most) >= _MOST_OF_IT * abs(whole):
+        against = max((-seconds * math.copysign(1.0, whole) for _, seconds in terms), default=0.0)
+        if kind not in _WHOLES or abs(most) >= _MOST_OF_IT * abs(whole) or against >= _LEAST_TOLD * abs(whole):
             reasons += [(_say_change(term), seconds) for term, seconds in terms]
         else:
             part = f"{format_value(abs(most), 's')} of it {find_group(largest[1]) or largest[1]}"

@@ -21,7 +21,8 @@ from speedproof.results.comparison import Comparison
 from speedproof.results.comparison_rows import MACHINE_KINDS, ClaimResult
 from speedproof.stats.finding import RatioFinding, State
 from speedproof.stats.main_ratios import Answer
-from speedproof.stats.metrics import METRICS
+from speedproof.stats.measure_names import name_measure
+from speedproof.stats.metrics import METRICS, PROCESS_TO_QUALITY
 from speedproof.util.numbers import format_digit, format_ratio
 from speedproof.util.text import capitalize
 
@@ -152,7 +153,7 @@ def _is_not_judged(main: RatioFinding) -> bool:
 def _find_way(main: RatioFinding, answer: Answer) -> RatioFinding | None:
     """Return how much sooner the main ratio's faster variant reaches a quality than another variant, if it is shown to."""
     faster = main.faster_first[0]
-    ways = (one for one in answer.mains if one.target is not None and one.state is State.FASTER)
+    ways = (one for one in answer.mains if one.metric == PROCESS_TO_QUALITY and one.state is State.FASTER)
     return next((one for one in ways if one.subject == faster), None)
 
 
@@ -176,7 +177,8 @@ def _describe_quality(main: RatioFinding, answer: Answer) -> Fact:
         return Fact("Quality", f"{capitalize(rule.title)} {values}; not judged, because no margin was declared.", warns=True)
     outcome = learning.check.outcome
     if _is_not_judged(main) and (way := _find_way(main, answer)):
-        return Fact("Quality", f"{_describe_way(way)} Not judged for the {main.metric_title}: {learning.check.reason}.")
+        measure = name_measure(main.metric, main.counted, main.metric_title)
+        return Fact("Quality", f"{_describe_way(way)} Not judged for the ratio of {measure}: {learning.check.reason}.")
     of = "" if main.claim is None else f", for {learning.judged.title}"
     return Fact("Quality", f"{capitalize(outcome)}{of}: {learning.check.reason}.", warns=outcome != "no worse")
 

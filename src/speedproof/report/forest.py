@@ -3,6 +3,7 @@
 import html
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 from jinja2 import Template
@@ -78,8 +79,8 @@ def _name_compared(found: RatioFinding) -> list[str]:
 def _draw_row(found: RatioFinding, pairs: Sequence[float], axis: _Axis) -> ForestRow:
     value, interval = format_ratio(*found.ends, *found.bounds)
     left, right = (None if end is None else _place(end, axis) for end in found.ends[1:])
-    # Other experiments may have measured the same ratio.
-    title = name_found_place(found.full_title, found.place) if found.others else found.full_title
+    place = found.place if found.others else replace(found.place, experiment=None)  # others may have measured the same ratio
+    title = name_found_place(found.full_title, place) if found.place.experiment else found.full_title
     return ForestRow(
         what=f"{title}{name_mode(found)}",
         variants=_name_compared(found),

@@ -272,7 +272,7 @@ def describe_evidence(found: RatioFinding, where: str = "") -> str:
 
 def describe_spread(found: RatioFinding) -> str:
     """Return a ratio's interval, jointly with others if it is one of several; nothing without one."""
-    joint = ", jointly with the other ratios" if found.joint else ""
+    joint = ", jointly with the metric's other ratios" if found.joint else ""
     return f"95 % interval {format_ratio(*found.ends, *found.bounds)[1]}{joint}" if found.has_interval else ""
 
 

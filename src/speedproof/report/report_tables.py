@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 from speedproof.report.document import Cell, Element, Folded, Link, Marked, Row, Table, Text, Words, make_table, write_row
 from speedproof.report.figures.figure_data import Evidence
@@ -229,13 +230,15 @@ def _join_levels(way: WayFinding, metric: str) -> str:
 
 
 def _join_gains(way: WayFinding, metric: str) -> str:
-    gains = "; ".join(_name_way_place(way, _join_ratio(one), one.place) for one in way.gains.get(metric, ()))
+    found = way.gains.get(metric, ())
+    gains = "; ".join(_name_way_place(way, _join_ratio(one), one.place) for one in found)
+    gains += f" against {found[0].against.title}" if found and way.experiment else ""
     return gains or (f"withheld: {way.withheld}" if way.withheld is not None else "")
 
 
 def _name_way_place(way: WayFinding, text: str, place: MeasuredPlace) -> str:
     """Return a cell's text with its place, unless the row names its experiment."""
-    return text if way.experiment else name_found_place(text, place)
+    return name_found_place(text, replace(place, experiment=None) if way.experiment else place)
 
 
 def _name_row(found: LevelFinding | RatioFinding) -> Row:

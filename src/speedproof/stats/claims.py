@@ -203,7 +203,10 @@ def _estimate_needed(
 def _measure(quantity: Level | Speedup | Unmeasurable, results: Results, mode: Mode) -> Sequence[Measured | Ratio]:
     match quantity:
         case Level():
-            return measure_level(results, quantity.variant, mode, quantity.metric, quantity.target)
+            levels = measure_level(results, quantity.variant, mode, quantity.metric, quantity.target)
+            runs = list(results.select(quantity.variant, mode))
+            runs += results.select_diverged(quantity.variant, mode) if quantity.target is not None else []
+            return levels if sum(len(one.values) for one in levels) == len(runs) else []  # all experiments count
         case Speedup():
             return measure_ratio(results, quantity.reference, quantity.candidate, mode, quantity.metric, quantity.target)
         case Unmeasurable():

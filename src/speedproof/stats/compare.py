@@ -252,16 +252,12 @@ def _list_missing_runs(experiment: Experiment) -> Iterator[str]:
 
 
 def _list_mixed_lengths(results: Results) -> Iterator[str]:
-    """Yield the variants, stages too, whose runs of one number trained for different numbers of epochs: totals mix them.
-
-    A stage's best quality is of all experiments.
-    """
+    """Yield the variants, stages too, whose runs of one number trained for different numbers of epochs: totals mix them."""
     titles = results.variants | {run.run.variant: run.title for run in results.runs}
     for (variant, title), mode in product(titles.items(), MODES):
         runs = results.select(variant, mode)
-        together = [{run.experiment for run in runs}] if variant in results.ablation else []
-        for experiments in together or [sample.experiments for sample in list_samples(runs)]:
-            epochs = sorted({run.run.epochs for run in runs if run.experiment in experiments})
+        for sample in list_samples(runs):
+            epochs = sorted({run.run.epochs for run in runs if run.experiment in sample.experiments})
             if len(epochs) > 1:
                 merged = f"{mode} runs of {' and '.join(map(str, epochs))} epochs are merged"
                 yield f"{title}: {merged}; keep them in separate records"

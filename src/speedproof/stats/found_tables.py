@@ -1,6 +1,6 @@
 """All that was found of a comparison, as data: what tables, lists and limits of a report are made of."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,7 @@ from speedproof.results.comparison import (
     TraceChange,
     Utilization,
 )
-from speedproof.results.comparison_rows import ClaimResult
+from speedproof.results.comparison_rows import ClaimResult, SampledRow
 from speedproof.results.quality import Quality
 from speedproof.results.run_record import Mode
 from speedproof.stats.finding import MeasuredPlace, NamedVariant, RatioFinding, Reader, judge_row
@@ -75,7 +75,7 @@ class WayFinding:
     """How a variant's runs reached a quality; levels and ratios by metric, one for each place."""
 
     variant: NamedVariant
-    experiment: str | None  # if others measured the variant
+    experiment: str | None  # if the results hold several, and the row is of one
     target: float
     runs: int
     reached: int
@@ -237,12 +237,22 @@ class Findings:
     def ways(self) -> list[WayFinding]:
         """Return how each variant reached each quality in reach; ratios are against the experiment's first variant."""
         in_reach = {row.target for row in self.comparison.reached if row.reached}
-        return [self._read_way(row) for row in self.comparison.reached if row.target in in_reach]
+        rows = Counter((row.variant, row.target) for row in self.comparison.reached)
+        return [
+            self._read_way(row, alone=rows[row.variant, row.target] == 1)
+            for row in self.comparison.reached
+            if row.target in in_reach
+        ]
 
-    def _read_way(self, row: Reached) -> WayFinding:
+    def _read_way(self, row: Reached, alone: bool) -> WayFinding:
+        """Return what a row says; one that is `alone`, of any experiment, since older files do not name them."""
         comparison = self.comparison
+
+        def is_of_row(one: SampledRow) -> bool:
+            return (alone and row.experiment is None) or one.experiment == row.experiment
+
         levels = [one for one in comparison.measured if (one.variant, one.target) == (row.variant, row.target)]
-        timed = [one for one in comparison.ratios if one.mode == "timed" and row.experiment in (None, one.experiment)]
+        timed = [one for one in comparison.ratios if one.mode == "timed" and is_of_row(one)]
         first = next((one.reference for one in timed if METRICS[one.metric].better == "lower"), None)
         gains = [one for one in timed if (one.reference, one.candidate, one.target) == (first, row.variant, row.target)]
         withheld = {(one.target, one.reference, one.candidate): one.reason for one in comparison.unreached}
@@ -253,7 +263,7 @@ class Findings:
             row.runs,
             row.reached,
             row.continued,
-            _by_metric([self._read_measured(one) for one in levels if row.experiment in (None, one.experiment)]),
+            _by_metric([self._read_measured(one) for one in levels if is_of_row(one)]),
             _by_metric([self.reader.read(one) for one in gains]),
             withheld.get((row.target, first or "", row.variant)),
         )

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from speedproof.results.asked import Asked
-from speedproof.results.comparison import Comparison, ContainerCost, Ratio, Scaling
+from speedproof.results.comparison import Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
 from speedproof.results.comparison_rows import ClaimResult, DocumentedRatio
 from speedproof.stats.finding import RatioFinding, Reader, State
 from speedproof.stats.metrics import TRAINING_EPOCH, list_headlines
 
 _MOST = 5
-_MainRow = Ratio | ContainerCost | Scaling
+_MainRow = Ratio | ContainerCost | Scaling | NoiseFloor
 _Row = TypeVar("_Row", Ratio, ContainerCost, Scaling)
 
 
@@ -42,7 +42,8 @@ def find_answer(comparison: Comparison, asked: Asked | None = None) -> Answer:
     measured = [claim for claim in list_judged(comparison) if claim.measured is not None]
     alone = min(measured, key=lambda claim: claim.verdict == "inconclusive", default=None)
     floors = [row for row in comparison.noise_floor if mains and row.metric == mains[0].metric]
-    noise = reader.read(max(floors, key=lambda row: row.pairs)) if floors else None
+    floors.sort(key=lambda row: -row.pairs)
+    noise = _read_group(reader, floors[0], floors[1:]) if floors else None
     return Answer(mains, noise, None if mains else alone, list(why))
 
 

@@ -57,12 +57,13 @@ def measure_level(results: Results, variant: str, mode: Mode, metric: str, targe
     If runs of a sample diverged, it has no time to a quality.
     """
     runs = results.select(variant, mode)
-    without = [run for run in runs if measure_run(run, metric, target) is None]
-    without += results.select_diverged(variant, mode) if target is not None else []
+    diverged = results.select_diverged(variant, mode) if target is not None else []
+    without = {run.experiment for run in runs if measure_run(run, metric, target) is None}
+    without |= {run.experiment for run in diverged}
     return [
         _describe_level(sample, [run for run in runs if run.experiment in sample.experiments], metric, target)
-        for sample in list_samples(runs)
-        if not any(run.experiment in sample.experiments for run in without)
+        for sample in list_samples([*runs, *diverged])
+        if sample.experiments.isdisjoint(without)
     ]
 
 

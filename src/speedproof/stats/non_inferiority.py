@@ -278,19 +278,20 @@ def count_reached(
     runs: Sequence[MeasuredRun], target: float, diverged: Sequence[MeasuredRun] = (), experiment: str | None = None
 ) -> Reached | None:
     """Return how many of a variant's runs reached a quality; those that `diverged` did not. None without runs."""
-    if not runs:
+    counted = [*runs, *diverged]
+    if not counted:
         return None
     reached = [run for run in runs if epochs_to_quality(run, target) is not None]
     return Reached(
-        variant=runs[0].run.variant,
-        title=runs[0].title,
+        variant=counted[0].run.variant,
+        title=counted[0].title,
         target=target,
         experiment=experiment,
-        runs=len(runs) + len(diverged),
+        runs=len(counted),
         reached=len(reached),
         continued=sum(1 for run in reached if run.run.continued),
         origin=Origin(
-            files=[run.file(name) for run in [*runs, *diverged] for name in (EPOCHS_FILE, RUN_FILE)],
+            files=[run.file(name) for run in counted for name in (EPOCHS_FILE, RUN_FILE)],
             expression=f"number of completed runs in which some quality reaches {target:g}; of those, with anything in "
             "continued",
         ),
