@@ -27,7 +27,7 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 3 --durations=20 $(TESTS)
 
-# Install nnU-Net, 700 MB on disk, so that the tests of its trainer run, too. CI does.
+# Install nnU-Net, 700 MB on disk, so that the tests of its trainer run, too. CI does not.
 nnunet: $(VENV)/.nnunet
 
 # Run the long tests that `make test` leaves to CI, minutes.

@@ -40,7 +40,7 @@ TOOLS = {"prove", "gate", "trace_analyze", "trace_diff", "doctor", "ledger"}
 def project(tmp_path_factory):
     """A repository with programs that sleep, traces, a program that hangs, and a file that poses as speedproof."""
     folder = make_repository(tmp_path_factory.mktemp("agent"), ignored="results\ntraces\n*.pids")
-    for name, seconds in {"a": 0.06, "b": 0.03}.items():
+    for name, seconds in {"a": 0.16, "b": 0.08}.items():
         (folder / f"{name}.sh").write_text(f"for n in 1 2 3; do sleep {seconds}; echo epoch; done\n")
     (folder / "hang.py").write_text(HANGING)
     (folder / "speedproof.py").write_text("raise SystemExit('this is not speedproof')\n")
@@ -148,7 +148,7 @@ def test_a_proof_has_a_typed_answer_and_progress(server, project):
     verdict = json.loads((report.parents[1] / "verdict.json").read_text())
     assert pick(found, "outcome", *MEASURED) == pick(verdict["candidates"][0], "outcome", *MEASURED)
     assert (found["metric"], found["a"]["name"], found["attempt"]) == ("training_epoch_s", "A", 1)
-    assert found["ratio"] > 1  # sleeps of 60 and 30 ms, on however busy a machine
+    assert found["ratio"] > 1  # sleeps of 160 and 80 ms, on however busy a machine
     assert found["quality"] is None
     assert "a.sh" in Path(found["checksums"]).read_text()
     assert 0 < found["minutes_spent"] <= 10 - found["minutes_left"] + 0.02
@@ -158,14 +158,14 @@ def test_a_proof_has_a_typed_answer_and_progress(server, project):
 
 def test_commits_are_gated(server, project):
     base = git(project, "rev-parse", "HEAD")
-    (project / "b.sh").write_text("for n in 1 2 3; do sleep 0.1; echo epoch; done\n")
+    (project / "b.sh").write_text("for n in 1 2 3; do sleep 0.24; echo epoch; done\n")
     commit_all(project, "Slower")
     found = answer(server, "gate", base="HEAD~1", head="main", command="B", regression="20%")
     git(project, "reset", "--quiet", "--hard", base)
     gated = json.loads((Path(found["report"]).parents[2] / "gate.json").read_text())
     assert pick(found, "outcome", "reason", *MEASURED) == pick(gated, "outcome", "reason", *MEASURED)
     assert (found["base"]["sha"], found["regression"]) == (base, 0.2)
-    assert found["ratio"] < 1  # sleeps of 30 and 100 ms
+    assert found["ratio"] < 1  # sleeps of 80 and 240 ms
 
 
 def test_traces_are_analyzed_and_compared(server, project):
