@@ -1,8 +1,13 @@
 """`run_published.py script|notebook DATA`: runs a published program as it is, and marks its epochs.
 
-The notebook's cells run up to the one that trains. Left out are those that install packages or draw. From outside come the
-volumes, the seed and how often the program validates: an option of the script, single words of the notebook's cells. The rate
-falls over 300 epochs, as published. Either program ends after SPEEDPROOF_EPOCHS epochs.
+The files are unmodified. We change the following at run time:
+
+- both: what they print is read as it is printed, phases are named for profilers (named_phases.py), `DiceMetric` reports its
+  mean, and the program is ended after SPEEDPROOF_EPOCHS of its 300 epochs
+- script: the volumes and how often it validates, by its options; `set_determinism` with the run's seed, and then cuDNN's
+  nondeterministic kernels, as without its `--seed`; torchrun's variables for one process
+- notebook: the folder of the volumes, without a download; the seed, and how often it validates; cells that install packages or
+  draw are left out; packages that it imports for these are empty modules if they are not installed
 """
 
 import json
@@ -10,6 +15,7 @@ import os
 import sys
 import types
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +42,21 @@ def main(kind: str, data: str) -> None:
     wanted = int(os.environ.get("SPEEDPROOF_EPOCHS") or sys.maxsize)
     validate_every = int(os.environ.get("SPEEDPROOF_VALIDATE_EVERY") or VALIDATE_EVERY[kind])
     training, _ = split_cases(list_cases(Path(data, VOLUMES)))
-    output = MarkedOutput(sys.stdout, validate_every, wanted, len(training), leave_group, names_epochs=True)
+    output = MarkedOutput(sys.stdout, validate_every, wanted, len(training), names_epochs=True)
     watch_dice(output.take_dice, find_mean_dice)
     with marking(output), named_phases():
         if kind == "script":
             run_script(data, seed, validate_every)
         else:
             run_notebook(data, seed, validate_every)
+    if torch.distributed.is_initialized():  # which the script leaves at its end
+        torch.distributed.destroy_process_group()
 
 
 def run_script(data: str, seed: int, validate_every: int) -> None:
     """Run the script as torchrun would start it on one GPU."""
-    place = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
-    os.environ.update({name: os.environ.get(name, value) for name, value in place.items()})
+    place = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "0"}  # 0: any
+    os.environ.update(place)
     # Its own --seed would take cuDNN's deterministic kernels, too, and nothing documented was measured with it.
     set_determinism(seed=seed)
     torch.backends.cudnn.deterministic = False
@@ -57,18 +65,27 @@ def run_script(data: str, seed: int, validate_every: int) -> None:
 
 def run_notebook(data: str, seed: int, validate_every: int) -> None:
     """Run the cells that train."""
-    for name in UNUSED:
+    for name in [name for name in UNUSED if is_missing(name.partition(".")[0])]:
         sys.modules[name] = types.ModuleType(name)
         sys.modules[name].__spec__ = ModuleSpec(name, None)
-    sys.modules["tqdm"].tqdm = list  # type: ignore[attr-defined]
+        sys.modules[name].tqdm = list  # type: ignore[attr-defined]
     say_digest(f"{data}/{NOTEBOOK}")
     directory = Path("tutorial").resolve()  # of the run, since the best weights go there
-    directory.mkdir()
-    (directory / VOLUMES).symlink_to(Path(data, VOLUMES).resolve())
+    directory.mkdir(exist_ok=True)
+    link = directory / VOLUMES
+    link.symlink_to(Path(data, VOLUMES).resolve())
     os.environ["MONAI_DATA_DIRECTORY"] = str(directory)
     space: dict[str, object] = {"__name__": "__main__"}
-    for cell in list_cells(Path(data, NOTEBOOK), seed, validate_every):
-        exec(compile(cell, NOTEBOOK, "exec"), space)
+    try:
+        for cell in list_cells(Path(data, NOTEBOOK), seed, validate_every):
+            exec(compile(cell, NOTEBOOK, "exec"), space)
+    finally:
+        link.unlink()  # the run's folder would seem to hold all volumes
+
+
+def is_missing(package: str) -> bool:
+    """Return whether a package can not be imported."""
+    return package not in sys.modules and find_spec(package) is None
 
 
 def list_cells(notebook: Path, seed: int, validate_every: int) -> list[str]:
@@ -87,7 +104,8 @@ def list_cells(notebook: Path, seed: int, validate_every: int) -> list[str]:
         ("set_determinism(seed=0)", f"set_determinism(seed={seed})"),
     ):
         if text.count(before) != 1:
-            raise ValueError(f"{notebook.name}: `{before}` does not stand in it once")
+            found = text.count(before)
+            raise ValueError(f"{notebook.name}: has `{before}` {found} times, not once; is it of the commit in published.yaml?")
         text = text.replace(before, after)
     return text.split("\0")
 
@@ -95,12 +113,6 @@ def list_cells(notebook: Path, seed: int, validate_every: int) -> list[str]:
 def find_mean_dice(metric: DiceMetric, means: Any) -> float | None:
     """Return the mean Dice that both programs print and keep the best weights by; another metric has each region's."""
     return float(means) if metric.reduction == "mean" else None
-
-
-def leave_group() -> None:
-    """Do what the script does at its end."""
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

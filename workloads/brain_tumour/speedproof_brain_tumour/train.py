@@ -47,7 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Train one variant of the brain tumour workload.")
     parser.add_argument("--variant", choices=VARIANTS, required=True)
     parser.add_argument("--data", type=Path, required=True, help="a folder in the Decathlon layout")
-    parser.add_argument("--epochs", type=_count, default=300)
+    parser.add_argument("--epochs", type=_count, default=300, help="epochs to train. Default: 300")
     parser.add_argument("--schedule-epochs", type=_count, help="epochs over which the rate falls to 0. Default: those trained")
     parser.add_argument("--validate-every", type=_count, help="epochs between validations. Default: the variant's")
     parser.add_argument("--accumulate", type=_count, default=1, help="batches of a rank per optimizer step. Default: 1")
@@ -63,6 +63,10 @@ def main() -> None:
     torch.backends.cudnn.benchmark = True
     with process_group() as (rank, ranks, device):
         group, epochs = Group(device, rank, ranks, asked.accumulate), int(wanted or asked.epochs)
+        if (asked.schedule_epochs or epochs) < epochs:
+            parser.error(
+                f"--schedule-epochs: {asked.schedule_epochs} is below the {epochs} epochs trained; the rate would rise again"
+            )
         trainer = Trainer(variant, list_cases(asked.data), group, asked.schedule_epochs or epochs, asked.filters)
         trainer.train(epochs, int(validate_every or asked.validate_every or variant.validate_every))
 

@@ -34,7 +34,9 @@ class MarkedOutput:
     validate_every: int
     wanted: int
     samples: int  # of an epoch
-    before_the_end: Callable[[], None]  # called when the last epoch has ended, while the program's objects are still there
+    before_the_end: Callable[[], None] = lambda: (
+        None
+    )  # called as the last epoch has ended; the program's objects are still there
     names_epochs: bool = False  # by an NVTX range, for programs without their own
     dice: float | None = None  # by the last validation
     saved_dice: float | None = None  # of the weights that the program saved last
