@@ -80,7 +80,8 @@ def parse_file(path: Path, digest: str | None = None) -> nibabel.Nifti1Image:
             raise ValueError("it was changed after `dataset.json` was written")
         if path.suffix != ".gz":
             return _parse(_fill(iter([content]), len(content)))
-        return _parse(_fill(_decompress(content), _LARGEST_RATIO * len(content)))
+        whole = _decompress_at_once(content)
+        return _parse(_fill(_decompress(content), _LARGEST_RATIO * len(content)) if whole is None else whole)
     except _PROBLEMS as error:
         raise UnreadableError(_say(error)) from None
 
@@ -120,6 +121,21 @@ def affine_of(image: nibabel.Nifti1Image) -> Affine:
 def _say(error: Exception) -> str:
     reason = error.strerror if isinstance(error, OSError) else str(error)
     return " ".join((reason or type(error).__name__).split())[:200]
+
+
+def _decompress_at_once(content: bytes) -> NDArray[np.uint8] | None:
+    """Return all bytes of a gzip file of one compressed piece, as long as its header says; None for any other file.
+
+    It takes Python's lock a few times, and not for each chunk, so the thread that imports torch meanwhile is not held up.
+    The file must end with the checksum and the length of what came out: then nothing is behind the piece.
+    """
+    head = zlib.decompressobj(_GZIP_WBITS).decompress(memoryview(content)[:_CHUNK_BYTES], _HEADER_BYTES)
+    length = _read_length(head) if len(head) == _HEADER_BYTES else 0
+    if not length or not content.endswith(length.to_bytes(8, "little")[:4]):
+        return None
+    made = zlib.decompress(content, _GZIP_WBITS, length)  # into a buffer of the right size: nothing is copied
+    checksum = content[-8:-4] == zlib.crc32(made).to_bytes(4, "little")
+    return np.frombuffer(made, np.uint8) if checksum and len(made) == length else None
 
 
 def _decompress(content: bytes) -> Iterator[bytes]:

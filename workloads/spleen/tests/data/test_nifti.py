@@ -80,6 +80,22 @@ def test_a_damaged_file_is_named_in_one_line(tmp_path, damage):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda content: content + gzip.compress(b"more"),
+        lambda content: content + b"more",
+        lambda content: content[:-8] + bytes(4) + content[-4:],  # the checksum
+        lambda content: content[:-4] + bytes(4),  # the length
+    ],
+)
+def test_a_file_that_ends_otherwise_than_its_voxels_is_named(tmp_path, spoil):
+    path = save(tmp_path / "spoiled.nii.gz", voxels_of("int16"))
+    path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises(DataError, match=r"spoiled\.nii\.gz: not readable as NIfTI"):
+        read_nifti(path)
+
+
 def test_a_file_that_was_changed_after_it_was_described_is_named(tmp_path):
     path = save(tmp_path / "changed.nii.gz", voxels_of("int16"))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
