@@ -103,6 +103,7 @@ def train(
     """Train one variant once and leave its run record."""
     from speedproof.api import Dataset, read_record, take_umask
     from speedproof_spleen.config import load_config
+    from speedproof_spleen.training.compiling import Compiling, begin_compiling
     from speedproof_spleen.training.reading import begin_early
 
     take_umask()
@@ -112,11 +113,13 @@ def train(
     _require_variant(checked, variant)
     cases = read_record(dataset, Dataset)
     files = cases.files(dataset)
-    with begin_early(checked.variants[variant], files, cases.checksums(files)) as readings:
+    described, device = checked.variants[variant], checked.measurement.device
+    ahead = begin_compiling(checked.case, checked.workload, described, device) if profiler_ == "none" else Compiling()
+    with ahead, begin_early(described, files, cases.checksums(files)) as readings:
         from speedproof_spleen.training.run import Request, run_training  # it brings torch, for which no file need wait
 
         request = Request(variant, mode_, round, seed, profiler_, fingerprint)
-        run_training(checked, cases, files, request, out, readings)
+        run_training(checked, cases, files, request, out, readings, ahead)
 
 
 @app.command()

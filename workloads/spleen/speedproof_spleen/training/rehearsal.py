@@ -17,6 +17,7 @@ from speedproof_accelerate.kernels import reference
 from speedproof_accelerate.resident import PatchLoader, ResidentVolumes, Volume
 from speedproof_accelerate.step import Precision, Step
 from speedproof_spleen.segmentation import Case
+from speedproof_spleen.training.compiling import Compiling
 from speedproof_spleen.training.fused_network import (
     Operations,
     find_strided_channels,
@@ -41,15 +42,18 @@ log = logging.getLogger("speedproof")
 Task = Callable[[], Tensor | tuple[Tensor, ...]]
 
 
-def rehearse(case: Case, variant: SpleenVariant, device: torch.device) -> None:
+def rehearse(case: Case, variant: SpleenVariant, device: torch.device, ahead: Compiling | None = None) -> None:
     """Take one step of random patches, and predict one batch of random windows; nothing of it stays.
 
-    Our kernels are compiled by a thread for each core of this rank, while this one lets the library choose and load its own.
+    Our kernels are compiled by a thread for each core of this rank, while this one lets the library choose and load its own;
+    or loaded, once they are compiled `ahead`.
     On a GPU and with a resident cache only: other caches are filled by the processor's own work, which this would slow down.
     """
     if device.type != "cuda" or variant.cache != "resident":
         return
     start = time.perf_counter()
+    if variant.kernels:
+        _begin_digest()
     kind = image_precision(variant, device)
     precision = build_precision(variant, device)
     with torch.random.fork_rng([device]):
@@ -60,11 +64,14 @@ def rehearse(case: Case, variant: SpleenVariant, device: torch.device) -> None:
         kernels = _list_kernels(list_kernel_tasks(variant, network, precision.half or kind, device), device)
         # With more threads than cores, compiling takes twice the processor's time.
         with ThreadPoolExecutor(max(available_cores() // variant.gpus, 1)) as threads:
-            compiling = [threads.submit(_on_device, kernel, device) for kernel in kernels]
+            compiling = [] if ahead else [threads.submit(_on_device, kernel, device) for kernel in kernels]
             if "norm" in variant.kernels:
                 passing = fuse(network, _PASSING, direct="convolutions" in variant.kernels)
                 _use(apply_memory_format(variant, passing), lambda y: y.float().mean(), images, volumes, precision)
                 network = case.network()
+            if ahead:
+                ahead.wait()
+                compiling = [threads.submit(_on_device, kernel, device) for kernel in kernels]
             for one in compiling:
                 one.result()
         network = apply_memory_format(variant, apply_kernels(variant, network, device))
@@ -105,8 +112,13 @@ class _Inputs:
         return torch.rand(count, device=self.device, requires_grad=True)
 
 
-def list_kernel_tasks(variant: SpleenVariant, network: nn.Module, kind: torch.dtype, device: torch.device) -> list[Task]:
-    """Return calls of all kernels that the variant trains by, on small volumes: each is compiled on its first call."""
+def list_kernel_tasks(
+    variant: SpleenVariant, network: nn.Module, kind: torch.dtype, device: torch.device, images: torch.dtype | None = None
+) -> list[Task]:
+    """Return calls of all kernels that the variant trains by, on small volumes: each is compiled on its first call.
+
+    `kind` is the precision of volumes in the network, `images` that of patches. Default: as on the device.
+    """
     inputs = _Inputs(kind, kind if "adam" in variant.kernels else torch.float32, device)
     tasks: list[Task] = []
     if "convolutions" in variant.kernels:
@@ -118,7 +130,7 @@ def list_kernel_tasks(variant: SpleenVariant, network: nn.Module, kind: torch.dt
     if "adam" in variant.kernels:
         tasks.append(partial(_update, inputs, variant.precision == "fp16"))  # only then is the loss scaled
     if "crops" in variant.kernels:
-        tasks.append(partial(_crop, image_precision(variant, device), device))
+        tasks.append(partial(_crop, images or image_precision(variant, device), device))
     return tasks
 
 
@@ -200,7 +212,13 @@ def _list_kernels(tasks: list[Task], device: torch.device) -> list[Callable[[], 
     from speedproof_accelerate.kernels.precompile import collect_kernels
 
     with torch.cuda.device(device):
-        return collect_kernels(partial(_pass_both_ways, task) for task in tasks)
+        return collect_kernels(partial(pass_both_ways, task) for task in tasks)
+
+
+def _begin_digest() -> None:
+    from speedproof_accelerate.kernels.precompile import begin_digest
+
+    begin_digest()
 
 
 def _on_device(call: Callable[[], object], device: torch.device) -> None:
@@ -208,7 +226,8 @@ def _on_device(call: Callable[[], object], device: torch.device) -> None:
         call()
 
 
-def _pass_both_ways(task: Task) -> None:
+def pass_both_ways(task: Task) -> None:
+    """Call a task, and compute its gradients."""
     made = task()
     for one in made if isinstance(made, tuple) else (made,):
         if one.requires_grad:  # patches do not

@@ -40,6 +40,7 @@ from speedproof_accelerate.step import Step
 from speedproof_spleen.config import SpleenConfig
 from speedproof_spleen.segmentation import Case, build_case
 from speedproof_spleen.training.checkpoint import Checkpoints
+from speedproof_spleen.training.compiling import Compiling
 from speedproof_spleen.training.conditions import choose_device, describe_conditions, find_clock, seconds_since_process_start
 from speedproof_spleen.training.loaders import Loaders, build_loaders, build_store
 from speedproof_spleen.training.loop import NotANumberError, Training, read_clock, run_epochs
@@ -92,13 +93,14 @@ def run_training(
     request: Request,
     folder: Path,
     readings: Readings | None = None,
+    compiling: Compiling | None = None,
 ) -> Run:
     """Train once and leave the run record in `folder`.
 
     Whatever happens, `run.json` is written last and says how the run ended, and `epochs.csv` holds the epochs that were
     finished. Of several ranks, the first writes these; what is a rank's own lies in `rank<k>/`. With a fingerprint in the
     request, one process keeps checkpoints, and one of the same fingerprint is continued. `readings` are the cases whose
-    reading began before.
+    reading began before, `compiling` the kernels whose compilation did.
 
     Raises:
         TrainingError: the run did not end well; the record says the same.
@@ -137,7 +139,7 @@ def run_training(
             recording = _kineto_recording(recorder, own_folder / TRACE_FOLDER) if recorder else nullcontext()
             with joined(ranks, device), recording:
                 training, cache_fill_s = _set_up(
-                    config, dataset, files, variant, epochs, device, ranges, ranks, readings, warnings
+                    config, dataset, files, variant, epochs, device, ranges, ranks, readings, compiling or Compiling(), warnings
                 )
                 start_up_s = seconds_since_process_start()
                 log.info("set up in %.1f s, of which %.1f s filled the cache", start_up_s, cache_fill_s)
@@ -262,6 +264,7 @@ def _set_up(
     ranges: Ranges,
     ranks: Ranks,
     readings: Readings | None,
+    compiling: Compiling,
     warnings: list[str],
 ) -> tuple[Training, float]:
     """Return all that the loop works on, and the seconds in which caches were filled; what a reader should know is a warning.
@@ -284,10 +287,14 @@ def _set_up(
         training_files = ranks.share_evenly(training_files)
     validation_files = ranks.share(validation_files)
     store = build_store(case, variant, dataset, files, device)
-    rehearse(case, variant, device)
+    ahead = compiling.begun  # by other processes: volumes are prepared meanwhile
+    if not ahead:
+        rehearse(case, variant, device)
     start = read_clock(device)
     loaders = build_loaders(case, variant, training_files, validation_files, device, store, readings)
     cache_fill_s = 0.0 if variant.cache in ("none", "persistent") else read_clock(device) - start
+    if ahead:
+        rehearse(case, variant, device, compiling)
     warnings += loaders.warnings
     training = build_training(case, variant, loaders, epochs, device, ranges, ranks)
     apply_meta_tracking(variant, tracked=variant.track_meta)

@@ -48,7 +48,7 @@ from speedproof_spleen.variant import SpleenVariant  # noqa: E402
 
 variant = SpleenVariant.model_validate_json(sys.argv[1])
 tasks = rehearsal.list_kernel_tasks(variant, ResidualUNet(1, 2, variant.network.channels), torch.float16, torch.device("cpu"))
-calls = [partial(rehearsal._pass_both_ways, task) for task in tasks]
+calls = [partial(rehearsal.pass_both_ways, task) for task in tasks]
 noted = collect_kernels(calls)
 if "keys" in sys.argv:
     functions = [one.args[0] for one in noted]

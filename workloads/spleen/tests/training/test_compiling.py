@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from speedproof_spleen.config import load_config
+from speedproof_spleen.training import compiling
 from tests.support import require
 
 ROOT = Path(__file__).parents[4]
@@ -17,12 +18,12 @@ ROOT = Path(__file__).parents[4]
 pytestmark = pytest.mark.xdist_group("compiling")
 
 
-def run_program(cache, *options):
+def run_program(cache, *options, program="compiling_program.py", **changes):
     require("triton", find_spec("triton") is not None, "triton is not installed")
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     environment |= {"TRITON_CACHE_DIR": str(cache), "PYTHONPATH": os.pathsep.join(sys.path)}
-    turbo = load_config(ROOT / "config.yaml").variants["turbo"]
-    command = [sys.executable, str(Path(__file__).with_name("compiling_program.py")), turbo.model_dump_json(), *options]
+    turbo = load_config(ROOT / "config.yaml").variants["turbo"].model_copy(update=changes)
+    command = [sys.executable, str(Path(__file__).with_name(program)), turbo.model_dump_json(), *options]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -60,3 +61,53 @@ def test_kernels_are_found_on_disk_whichever_is_asked_for_first(tmp_path):
     keys = run_program(tmp_path, "keys")
     assert keys == run_program(tmp_path, "keys", "reversed")
     assert len(set(keys.values())) == len(keys)
+
+
+def test_a_run_finds_on_disk_what_forks_compiled_ahead(tmp_path):
+    made = run_program(tmp_path, program="compiling_ahead_program.py", kernels=["loss", "crops"])
+    assert made["ahead"] == 5
+    assert made["found"] == [True] * 5
+
+
+def begin(monkeypatch, device="auto", **changes):
+    monkeypatch.setattr(compiling.subprocess, "Popen", lambda *_, **__: Process())
+    config = load_config(ROOT / "config.yaml")
+    variant = config.variants["turbo"].model_copy(update=changes)
+    return compiling.begin_compiling(config.case, config.workload, variant, device)
+
+
+class Process:
+    """A process that has failed."""
+
+    returncode = 1
+
+    def communicate(self):
+        return None, "no\nroom"
+
+    def kill(self):
+        pass
+
+
+def test_kernels_are_compiled_ahead_only_if_a_run_surely_compiles_them(monkeypatch, tmp_path):
+    assert begin(monkeypatch).begun
+    assert not begin(monkeypatch, device="cpu").begun
+    assert not begin(monkeypatch, kernels=[]).begun
+    assert not begin(monkeypatch, prepared_folder=str(tmp_path)).begun
+    monkeypatch.setenv("NSYS_PROFILING_SESSION_ID", "1")
+    assert not begin(monkeypatch).begun
+
+
+def test_a_run_goes_on_if_compiling_ahead_fails(monkeypatch, caplog):
+    with begin(monkeypatch) as ahead:
+        ahead.wait()
+        assert not ahead.begun
+    assert caplog.messages == ["kernels were not compiled ahead: no room"]
+
+
+def test_without_a_gpu_nothing_is_compiled_ahead(monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    config = load_config(ROOT / "config.yaml")
+    with compiling.begin_compiling(config.case, config.workload, config.variants["turbo"], "auto") as ahead:
+        ahead.wait()
+    assert not list(tmp_path.iterdir())

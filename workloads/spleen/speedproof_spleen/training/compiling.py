@@ -1,0 +1,63 @@
+"""Compiling a run's kernels in processes of their own, from its beginning: they are on disk when the run needs them.
+
+In the run's own process, compiling would wait for torch, and then for Python's lock.
+"""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+
+from speedproof.api import available_cores
+from speedproof_spleen.config import Workload
+from speedproof_spleen.variant import SpleenVariant
+
+log = logging.getLogger("speedproof")
+
+_PROGRAM = "speedproof_spleen.training.compile_kernels"
+
+
+class Compiling:
+    """Kernels that another process compiles to Triton's folder. If that fails, the run compiles them itself."""
+
+    def __init__(self, process: subprocess.Popen[str] | None = None) -> None:
+        """Take the process; None: nothing is compiled ahead."""
+        self._process = process
+
+    @property
+    def begun(self) -> bool:
+        """Return whether kernels are being compiled ahead."""
+        return self._process is not None
+
+    def __enter__(self) -> "Compiling":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave no process behind."""
+        if self._process:
+            self._process.kill()  # its own processes end with it
+            self.wait()
+
+    def wait(self) -> None:
+        """Return once the kernels are compiled."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        _, said = process.communicate()
+        if process.returncode > 0:
+            log.warning("kernels were not compiled ahead: %s", " ".join(said.split())[-200:])
+
+
+def begin_compiling(case: str, workload: Workload, variant: SpleenVariant, device: str) -> Compiling:
+    """Begin to compile what a run will surely need: nothing without kernels, or if an earlier run may have left them.
+
+    Of several processes each would compile the same. Under Nsight Systems, processes of a profiled one can hang.
+    """
+    if not variant.kernels or variant.cache != "resident" or variant.prepared_folder is not None or variant.ranks > 1:
+        return Compiling()
+    if device == "cpu" or "NSYS_PROFILING_SESSION_ID" in os.environ:
+        return Compiling()
+    request = {"case": case, "workload": workload.model_dump(mode="json"), "variant": variant.model_dump(mode="json")}
+    command = [sys.executable, "-P", "-m", _PROGRAM, json.dumps(request), str(available_cores())]
+    return Compiling(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
