@@ -3,7 +3,10 @@
 `python workloads/spleen/benchmarks/start_up.py --size full` prints two tables, medians of several fresh processes whose
 files the system has in memory: what imports and reading take by themselves, and whole starts as the runs' own records have
 them. Trained is almost nothing: small patches and a small network, for one epoch; with `--train`, for which there should be a
-GPU, the real ones, so that the first step holds what it holds in a real run.
+GPU, the real ones, so that the first step holds what it holds in a real run. Then `turbo` also starts as it did before one or
+both of: kernels compiled ahead by other processes, and volumes read without taking Python's lock for each chunk.
+
+Starts alternate. A cold one has an empty folder for kernels. `--logs` prints how the last of each went.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
@@ -35,6 +39,31 @@ with ThreadPoolExecutor(os.cpu_count()) as threads:
     list(threads.map(readers[sys.argv[1]], map(Path, json.loads(sys.argv[2]))))
 print(time.perf_counter() - start)
 """
+
+
+TRAIN = "from speedproof_spleen.cli import main; main()"
+SELF = "import speedproof_spleen.training.compiling as module; module.begin_compiling = lambda *_: module.Compiling(); "
+CHUNKS = "import speedproof_spleen.data.nifti as module; module._decompress_at_once = lambda _: None; "
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a run starts: its variant, and the program that starts it."""
+
+    variant: str
+    program: str = TRAIN
+
+
+STARTS = {
+    "`fast`": Start("fast"),
+    "`turbo`, cold": Start("turbo"),
+    "`turbo`, prepared volumes": Start("turbo_kept"),
+}
+FORMER_STARTS = {
+    "`turbo`, cold, kernels by its own threads": Start("turbo", SELF + TRAIN),
+    "`turbo`, cold, read in chunks": Start("turbo", CHUNKS + TRAIN),
+    "`turbo`, cold, both": Start("turbo", SELF + CHUNKS + TRAIN),
+}
 
 
 def measure_s(repeats: int, command: Sequence[str]) -> float:
@@ -82,13 +111,21 @@ def write_config(folder: Path, size: str, trains: bool) -> Path:
     return path
 
 
-def start_run(config: Path, dataset: Path, variant: str) -> dict[str, float]:
-    """Train in a fresh process and return its record."""
+def start_run(config: Path, dataset: Path, start: Start) -> tuple[dict[str, float], str]:
+    """Train in a fresh process and return its record and its log."""
     with tempfile.TemporaryDirectory() as out:
-        options = [f"--config={ROOT / 'config.yaml'}", f"--config={config}", f"--dataset={dataset}", f"--variant={variant}"]
-        subprocess.run([sys.executable, "-m", "speedproof_spleen", "train", *options, f"--out={out}"], check=True)
+        options = [
+            f"--config={ROOT / 'config.yaml'}",
+            f"--config={config}",
+            f"--dataset={dataset}",
+            f"--variant={start.variant}",
+        ]
+        kept = start.variant == "turbo_kept"
+        kernels = {"TRITON_CACHE_DIR": str(config.parent / "kernels" if kept else Path(out) / "kernels")}
+        command = [sys.executable, "-c", start.program, "train", *options, f"--out={out}"]
+        subprocess.run(command, check=True, env=os.environ | kernels)
         record: dict[str, float] = json.loads((Path(out) / "run.json").read_text())
-    return record
+        return record, (Path(out) / "log.txt").read_text()
 
 
 def print_row(*cells: str | float) -> None:
@@ -103,6 +140,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="Folder of the phantom, made if it is missing. Default: a temporary one")
     parser.add_argument("--repeats", type=int, default=5, help="processes that each median is of")
     parser.add_argument("--train", action="store_true", help="with the real patches and network")
+    parser.add_argument("--logs", action="store_true", help="print the log of each start's last run")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = (options.folder or Path(scratch)).absolute()
@@ -118,20 +156,25 @@ def main() -> None:
         print_row(f"{len(files) // 2} volumes of the {options.size} phantom, {os.cpu_count()} cores", "median")
         print_row("---", "---")
         for name, program in IMPORTS.items():
-            print_row(name, measure_s(options.rounds, [sys.executable, "-c", program]))
+            print_row(name, measure_s(options.repeats, [sys.executable, "-c", program]))
         for reader in ("ours", "nibabel"):
-            print_row(f"reading, {reader}", measure_reading_s(options.rounds, reader, files))
+            print_row(f"reading, {reader}", measure_reading_s(options.repeats, reader, files))
 
         print()
         print_row("process start to …", "loop", "of which volumes", "of which the rest", "first step done")
         print_row(*["---"] * 5)
-        starts = {"fast": "`fast`", "turbo": "`turbo`, cold", "turbo_kept": "`turbo`, prepared volumes"}
-        for variant, name in starts.items():
-            records = [start_run(config, dataset, variant) for _ in range(options.rounds + 1)][1:]
+        starts = STARTS | (FORMER_STARTS if options.train else {})
+        rounds = [
+            {name: start_run(config, dataset, start) for name, start in starts.items()} for _ in range(options.repeats + 1)
+        ]
+        for name in starts:
+            records = [runs[name][0] for runs in rounds[1:]]
             loop, volumes, step = (
                 statistics.median(record[key] for record in records) for key in ("start_up_s", "cache_fill_s", "warm_up_s")
             )
             print_row(name, loop, volumes, loop - volumes, loop + step)
+        for name, (_, log) in rounds[-1].items() if options.logs else ():
+            print(f"\n{name}\n{log}")
 
 
 if __name__ == "__main__":

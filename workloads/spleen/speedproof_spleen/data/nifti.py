@@ -127,7 +127,7 @@ def _decompress_at_once(content: bytes) -> NDArray[np.uint8] | None:
     """Return all bytes of a gzip file of one compressed piece, as long as its header says; None for any other file.
 
     It takes Python's lock a few times, and not for each chunk, so the thread that imports torch meanwhile is not held up.
-    The file must end with the checksum and the length of what came out: then nothing is behind the piece.
+    The file must end with the checksum and the length of these bytes: then nothing is behind the piece.
     """
     head = zlib.decompressobj(_GZIP_WBITS).decompress(memoryview(content)[:_CHUNK_BYTES], _HEADER_BYTES)
     length = _read_length(head) if len(head) == _HEADER_BYTES else 0
