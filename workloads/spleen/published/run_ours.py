@@ -16,6 +16,7 @@ def main(variant: str, data: str, mode: str = "profiled") -> None:
     sys.path.insert(0, str(ROOT / "src"))  # the whole instrument, of which a variant's program finds the marks alone
     from speedproof.api import Dataset, read_record
     from speedproof_spleen.config import load_config
+    from speedproof_spleen.training.compiling import begin_compiling
     from speedproof_spleen.training.reading import begin_early
 
     config, described, out = load_config(ROOT / "config.yaml"), Path(data, "dataset.json"), Path("run")
@@ -24,7 +25,9 @@ def main(variant: str, data: str, mode: str = "profiled") -> None:
     config = config.model_copy(update={"measurement": config.measurement.model_copy(update=lengths)})
     dataset = read_record(described, Dataset)
     files, seed = dataset.files(described), int(os.environ.get("SPEEDPROOF_SEED") or 0)
-    with begin_early(config.variants[variant], files, dataset.checksums(files)) as readings:
+    chosen, device = config.variants[variant], config.measurement.device
+    ahead = begin_compiling(config.case, config.workload, chosen, device)
+    with ahead, begin_early(chosen, files, dataset.checksums(files)) as readings:
         import torch
         from kept_weights import keep_weights
 
@@ -36,8 +39,8 @@ def main(variant: str, data: str, mode: str = "profiled") -> None:
         request = Request(variant, mode=mode, round=0, seed=seed, profiler="none")
         # To no terminal, where a progress bar would be drawn while epochs are timed: the published programs draw none.
         with Path("messages.txt").open("w", encoding="utf-8") as messages, redirect_stderr(messages):
-            run = run_training(config, dataset, files, request, out, readings)
-    case = build_case(config.case, config.workload, config.variants[variant], torch.device("cpu"))
+            run = run_training(config, dataset, files, request, out, readings, ahead)
+    case = build_case(config.case, config.workload, chosen, torch.device("cpu"))
     patches = case.patches_per_volume() * len(case.split_files(files)[0])
     marks.flop(count_work(case.network(), case.patch_size(), patches).flop_per_epoch)
     keep_weights(out / "best.pt", variant, run.best_quality)

@@ -127,11 +127,13 @@ def _decompress_at_once(content: bytes) -> NDArray[np.uint8] | None:
     """Return all bytes of a gzip file of one compressed piece, as long as its header says; None for any other file.
 
     It takes Python's lock a few times, and not for each chunk, so the thread that imports torch meanwhile is not held up.
-    The file must end with the checksum and the length of these bytes: then nothing is behind the piece.
+    The file must end with the checksum and the length of these bytes: then nothing is behind the piece. A header that claims
+    more than the file can hold makes no buffer.
     """
     head = zlib.decompressobj(_GZIP_WBITS).decompress(memoryview(content)[:_CHUNK_BYTES], _HEADER_BYTES)
     length = _read_length(head) if len(head) == _HEADER_BYTES else 0
-    if not length or not content.endswith(length.to_bytes(8, "little")[:4]):
+    holds = 0 < length <= _LARGEST_RATIO * len(content)
+    if not holds or not content.endswith((length % 2**32).to_bytes(4, "little")):
         return None
     made = zlib.decompress(content, _GZIP_WBITS, length)  # into a buffer of the right size: nothing is copied
     checksum = content[-8:-4] == zlib.crc32(made).to_bytes(4, "little")

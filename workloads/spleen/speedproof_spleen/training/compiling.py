@@ -60,4 +60,5 @@ def begin_compiling(case: str, workload: Workload, variant: SpleenVariant, devic
         return Compiling()
     request = {"case": case, "workload": workload.model_dump(mode="json"), "variant": variant.model_dump(mode="json")}
     command = [sys.executable, "-P", "-m", _PROGRAM, json.dumps(request), str(available_cores())]
-    return Compiling(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
+    found = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # a program may have added folders
+    return Compiling(subprocess.Popen(command, env=found, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import zlib
 from pathlib import Path
 
 import nibabel
@@ -93,6 +94,17 @@ def test_a_file_that_ends_otherwise_than_its_voxels_is_named(tmp_path, spoil):
     path = save(tmp_path / "spoiled.nii.gz", voxels_of("int16"))
     path.write_bytes(spoil(path.read_bytes()))
     with pytest.raises(DataError, match=r"spoiled\.nii\.gz: not readable as NIfTI"):
+        read_nifti(path)
+
+
+def test_a_header_that_claims_more_than_the_file_can_hold_makes_no_buffer(tmp_path, monkeypatch):
+    path = save(tmp_path / "claims.nii.gz", voxels_of("int16"))
+    content = bytearray(gzip.decompress(path.read_bytes()))
+    content[40:48] = np.array([3, 1024, 1024, 512], np.int16).tobytes()
+    claimed = 352 + 2 * 1024 * 1024 * 512  # 1 GiB
+    path.write_bytes(gzip.compress(bytes(content))[:-4] + claimed.to_bytes(4, "little"))
+    monkeypatch.setattr(zlib, "decompress", None)  # it would make one
+    with pytest.raises(DataError, match=r"claims\.nii\.gz: not readable as NIfTI"):
         read_nifti(path)
 
 
