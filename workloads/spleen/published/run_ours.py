@@ -17,7 +17,6 @@ def main(variant: str, data: str, mode: str = "profiled") -> None:
     from speedproof.api import Dataset, read_record
     from speedproof_spleen.config import load_config
     from speedproof_spleen.training.compiling import begin_compiling
-    from speedproof_spleen.training.reading import begin_early
 
     config, described, out = load_config(ROOT / "config.yaml"), Path(data, "dataset.json"), Path("run")
     told = {"epochs": "SPEEDPROOF_EPOCHS", "validate_every": "SPEEDPROOF_VALIDATE_EVERY"}
@@ -27,6 +26,8 @@ def main(variant: str, data: str, mode: str = "profiled") -> None:
     files, seed = dataset.files(described), int(os.environ.get("SPEEDPROOF_SEED") or 0)
     chosen, device = config.variants[variant], config.measurement.device
     ahead = begin_compiling(config.case, config.workload, chosen, device)
+    from speedproof_spleen.training.reading import begin_early  # imports take 0.1 s
+
     with ahead, begin_early(chosen, files, dataset.checksums(files)) as readings:
         import torch
         from kept_weights import keep_weights

@@ -12,6 +12,7 @@ from multiprocessing import get_context
 
 from speedproof.api import end_with_parent, list_gpu_uuids
 from speedproof_spleen.config import Workload
+from speedproof_spleen.training.compiling import COMPILED
 from speedproof_spleen.variant import SpleenVariant
 
 _KERNELS: list[Callable[[], object]] = []  # of this process, for its forks
@@ -56,6 +57,7 @@ def main() -> None:
     begin_digest()
     pretend_current_gpu()
     compile_all(collect(request["case"], workload, variant), int(sys.argv[2]))
+    print(COMPILED, flush=True)
 
 
 if __name__ == "__main__":

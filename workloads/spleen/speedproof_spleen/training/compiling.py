@@ -15,6 +15,7 @@ from speedproof_spleen.variant import SpleenVariant
 
 log = logging.getLogger("speedproof")
 
+COMPILED = "compiled"  # a line that the process prints
 _PROGRAM = "speedproof_spleen.training.compile_kernels"
 
 
@@ -37,15 +38,18 @@ class Compiling:
         """Leave no process behind."""
         if self._process:
             self._process.kill()  # its own processes end with it
-            self.wait()
+            self._process.communicate()
 
     def wait(self) -> None:
-        """Return once the kernels are compiled."""
-        process, self._process = self._process, None
-        if process is None:
+        """Return once the kernels are compiled: the process says so, and needs up to a second more to end."""
+        if self._process is None or self._process.stdout is None:
             return
-        _, said = process.communicate()
-        if process.returncode > 0:
+        said = ""
+        for line in self._process.stdout:
+            if line.strip() == COMPILED:
+                return
+            said += line
+        if self._process.wait() > 0:
             log.warning("kernels were not compiled ahead: %s", " ".join(said.split())[-200:])
 
 
@@ -61,4 +65,4 @@ def begin_compiling(case: str, workload: Workload, variant: SpleenVariant, devic
     request = {"case": case, "workload": workload.model_dump(mode="json"), "variant": variant.model_dump(mode="json")}
     command = [sys.executable, "-P", "-m", _PROGRAM, json.dumps(request), str(available_cores())]
     found = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # a program may have added folders
-    return Compiling(subprocess.Popen(command, env=found, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
+    return Compiling(subprocess.Popen(command, env=found, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))

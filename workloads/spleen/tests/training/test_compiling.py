@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -70,22 +71,10 @@ def test_a_run_finds_on_disk_what_forks_compiled_ahead(tmp_path):
 
 
 def begin(monkeypatch, device="auto", **changes):
-    monkeypatch.setattr(compiling.subprocess, "Popen", lambda *_, **__: Process())
+    monkeypatch.setattr(compiling.subprocess, "Popen", lambda *_, **__: MagicMock())
     config = load_config(ROOT / "config.yaml")
     variant = config.variants["turbo"].model_copy(update=changes)
     return compiling.begin_compiling(config.case, config.workload, variant, device)
-
-
-class Process:
-    """A process that has failed."""
-
-    returncode = 1
-
-    def communicate(self):
-        return None, "no\nroom"
-
-    def kill(self):
-        pass
 
 
 def test_kernels_are_compiled_ahead_only_if_a_run_surely_compiles_them(monkeypatch, tmp_path):
@@ -97,11 +86,25 @@ def test_kernels_are_compiled_ahead_only_if_a_run_surely_compiles_them(monkeypat
     assert not begin(monkeypatch).begun
 
 
-def test_a_run_goes_on_if_compiling_ahead_fails(monkeypatch, caplog):
-    with begin(monkeypatch) as ahead:
+def begin_program(monkeypatch, tmp_path, text):
+    (tmp_path / "compiles.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(compiling, "_PROGRAM", "compiles")
+    config = load_config(ROOT / "config.yaml")
+    return compiling.begin_compiling(config.case, config.workload, config.variants["turbo"], "auto")
+
+
+def test_a_run_goes_on_if_compiling_ahead_fails(monkeypatch, tmp_path, caplog):
+    with begin_program(monkeypatch, tmp_path, "raise SystemExit('no\\nroom')") as ahead:
         ahead.wait()
-        assert not ahead.begun
     assert caplog.messages == ["kernels were not compiled ahead: no room"]
+
+
+def test_a_run_does_not_wait_until_the_process_that_compiled_has_ended(monkeypatch, tmp_path, caplog):
+    said = f"print('noise'); print({compiling.COMPILED!r}, flush=True); import signal; signal.pause()"
+    with begin_program(monkeypatch, tmp_path, said) as ahead:
+        ahead.wait()
+    assert not caplog.messages
 
 
 def test_without_a_gpu_nothing_is_compiled_ahead(monkeypatch, tmp_path):
