@@ -2,7 +2,7 @@
 
 How to make it again, from a copy of a record that holds traces (it needs Chromium, and the tests' packages):
 
-    cp -r records/2026-11-27-h100-published-turbo results/motion
+    cp -r records/2026-11-28-h200-published-turbo results/motion
     .venv/bin/speedproof results report --from results/motion
     PYTHONPATH=. .venv/bin/python -m docs.motion results/motion/report.html docs/timeline.webp
 """
@@ -20,7 +20,7 @@ from tests.chromium import Chromium, find_chromium
 WIDTH, HEIGHT = 900, 660  # pixels
 STEPS = 9
 WHEEL = -230  # of one step; Ctrl and the wheel zoom about the pointer
-SHARE = 0.403  # of the canvas' width: where the pointer is, on the wait at an epoch's start
+SHARE = 0.411  # of the canvas' width: where the pointer is, on the wait at an epoch's start
 FRAME_MS, LAST_MS = 450, 2000
 BOX = "(({left, top, width, height}) => [left, top, width, height])(document.querySelector('%s').getBoundingClientRect())"
 

@@ -94,8 +94,8 @@ def prove_example(folder: Path) -> Path:
 PICTURES = {
     "report": Picture("2026-11-23-h200-profiling-pair-merged", FIRST_SCREEN, CALLOUTS),
     "worked-case": Picture("2026-11-25-h200-tutorial-pair", FIRST_SCREEN),
-    "published-turbo": Picture("2026-11-27-h100-published-turbo", FIRST_SCREEN, width=1440),
-    "where-epochs-go": Picture("2026-11-27-h100-published-turbo", "#why .bars"),
+    "published-turbo": Picture("2026-11-28-h200-published-turbo", FIRST_SCREEN, width=1440),
+    "where-epochs-go": Picture("2026-11-28-h200-published-turbo", "#why .bars"),
     "proof": Picture(None, FIRST_SCREEN),
 }
 

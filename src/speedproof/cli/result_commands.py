@@ -82,7 +82,7 @@ def _print_comparison(results: Path, json: bool, metrics: bool) -> None:
 @command(
     commands,
     "speedproof results report",
-    "speedproof results report --from records/2026-11-27-h100-published-turbo --out /tmp/turbo",
+    "speedproof results report --from records/2026-11-28-h200-published-turbo --out /tmp/turbo",
     "speedproof results report --index records --index results --out results",
 )
 def report(
@@ -121,7 +121,7 @@ def _write_index(folders: list[Path], out: Path) -> None:
     say(f"Index of {format_count(len(found), 'result')}: {write_index(found, out)}")
 
 
-@command(commands, "speedproof results rebuild --from records/2026-11-27-h100-published-turbo --claims claims.yaml")
+@command(commands, "speedproof results rebuild --from records/2026-11-28-h200-published-turbo --claims claims.yaml")
 def rebuild(
     claims: ClaimsPath,
     results: FoundResults = None,

@@ -108,11 +108,11 @@ class CandidateResult:
 class ProofResult:
     """What a proof or a record found. A notebook shows it as its sentence and a table.
 
-    >>> result = speedproof.load("records/2026-11-27-h100-published-turbo")
+    >>> result = speedproof.load("records/2026-11-28-h200-published-turbo")
     >>> result.outcome
     'faster'
     >>> round(result.ratio, 1)
-    29.4
+    28.7
     >>> [one.metric for one in result.candidates if one.outcome == "faster"]
     ['training_epoch_s', 'validation_epoch_s', 'process_to_quality_s']
     """
@@ -143,7 +143,7 @@ class ProofResult:
     def to_frame(self, mode: Mode = "timed") -> pd.DataFrame:
         """Return a row for each variant and metric, in the metric's `unit`, with the ratio to the first variant.
 
-        >>> frame = speedproof.load("records/2026-11-27-h100-published-turbo").to_frame()
+        >>> frame = speedproof.load("records/2026-11-28-h200-published-turbo").to_frame()
         >>> frame.query("metric == 'training_epoch_s'")[["unit", "centre"]].round(4).head(3)
           unit  centre
         0    s  1.2053
@@ -194,8 +194,8 @@ class ProofResult:
 def load(folder: str | Path) -> ProofResult:
     """Return what was found in a folder: that of a proof (`results/proof`), any results folder, or a record.
 
-    >>> print(speedproof.load("records/2026-11-27-h100-published-turbo").sentence)  # doctest: +ELLIPSIS
-    Turbo (ours) trains an epoch 29.4× as fast as ... 95 % interval 24.7–34.9×, ...
+    >>> print(speedproof.load("records/2026-11-28-h200-published-turbo").sentence)  # doctest: +ELLIPSIS
+    Turbo (ours) trains an epoch 28.7× as fast as ... 95 % interval 28.1–29.2×, ...
 
     Raises:
         SpeedproofError: there are no results, they are damaged, or they changed since they were compared
