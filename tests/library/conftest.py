@@ -12,7 +12,7 @@ from tests.profilers.exports import MAIN, make_export, strings, thread
 from tests.prove.recorded import leave_experiment
 from tests.workflow.checkout import ROOT
 
-RECORD = "records/2026-11-27-h100-published-turbo"
+RECORD = "records/2026-11-28-h200-published-turbo"
 US = 1000
 COMMANDS = ["sh slow.sh", "sh fast.sh"]
 READ = {"epoch_s": r"took (\S+) s", "rounds": 6}

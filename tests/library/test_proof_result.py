@@ -48,7 +48,7 @@ def test_a_frame_has_a_row_for_each_variant_and_metric(proof):
 def test_a_rate_s_ratio_is_above_one_for_the_faster_variant(record):
     frame = speedproof.load(record).to_frame().query("experiment == 'experiment-1'").set_index(["metric", "variant"])
     time_s, rate = (frame.loc[(metric, "Turbo (ours)")] for metric in ("training_epoch_s", "samples_per_s"))
-    assert rate["ratio"] == pytest.approx(time_s["ratio"]) and rate["ratio"] > 29
+    assert rate["ratio"] == pytest.approx(time_s["ratio"]) and rate["ratio"] > 28
     # A share is held as one, whatever `%` is written behind it.
     profiled = speedproof.load(record).to_frame("profiled").set_index(["metric", "variant"])
     busy = profiled.loc[("gpu_busy_fraction", "Our fast script")]

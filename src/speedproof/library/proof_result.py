@@ -146,9 +146,9 @@ class ProofResult:
         >>> frame = speedproof.load("records/2026-11-28-h200-published-turbo").to_frame()
         >>> frame.query("metric == 'training_epoch_s'")[["unit", "centre"]].round(4).head(3)
           unit  centre
-        0    s  1.2053
-        1    s  1.2108
-        2    s  0.0411
+        0    s  1.0949
+        1    s  1.1120
+        2    s  0.0382
         """
         with as_guest():
             return tabulate_levels(self._comparison, mode)

@@ -41,7 +41,7 @@ class Compiling:
             self._process.communicate()
 
     def wait(self) -> None:
-        """Return once the kernels are compiled: the process says so, and needs up to a second more to end."""
+        """Return once the process reports that the kernels are compiled. It takes up to a second more to end."""
         if self._process is None or self._process.stdout is None:
             return
         said = ""
