@@ -1,5 +1,7 @@
 """The first screen: what was found, how sure, on what, with which data, at what quality, and why."""
 
+from collections.abc import Sequence
+
 from speedproof.report.accounts import draw_waterfall, explain, read_accounts
 from speedproof.report.document import Badge, Bars, Fact, FirstScreen, VariantName, Words
 from speedproof.report.explanation import describe_idleness
@@ -51,7 +53,7 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
             *_describe_others(main),
             machine,
             _OWN_DATA if evidence.proof else _describe_data(evidence.comparison),
-            _NO_QUALITY if evidence.proof and not evidence.tells_quality else _describe_quality(main, answer),
+            _NO_QUALITY if evidence.proof and not evidence.tells_quality else _describe_quality(main, evidence),
         ],
         spread=describe_spread(main),
         forest=draw_forest(answer, evidence.results),
@@ -157,14 +159,25 @@ def _find_way(main: RatioFinding, answer: Answer) -> RatioFinding | None:
     return next((one for one in ways if one.subject == faster), None)
 
 
-def _describe_way(way: RatioFinding) -> str:
+def _describe_way(way: RatioFinding, qualities: Sequence[RatioFinding]) -> tuple[str, bool]:
+    """Return whether the faster variant's quality is no worse and how much sooner it reaches one, and whether that warns."""
     measured, interval = format_ratio(*way.ends)
     reached = f"a {way.rule.title} of {way.rule.format(way.target or 0.0)}"
-    compared = f"{way.subject.title} is {measured} as fast as {way.against.title} ({interval})"
-    return f"From the start of the process to {reached}, {compared}."
+    checks = (one.learning.check for one in qualities if one.learning and _is_of_same_runs(one, way))
+    check = next((one for one in checks if one.outcome != "not judged"), None)
+    if check is None:
+        compared = f"{way.subject.title} is {measured} as fast as {way.against.title} ({interval})"
+        return f"From the start of the process to {reached}, {compared}.", False
+    judged = f"Compared with {way.against.title}, {check.outcome}: {check.reason}."
+    sooner = f"{way.subject.title} is {measured} as fast ({interval}) from the start of the process to {reached}."
+    return f"{judged} {sooner}", check.outcome != "no worse"
 
 
-def _describe_quality(main: RatioFinding, answer: Answer) -> Fact:
+def _is_of_same_runs(one: RatioFinding, other: RatioFinding) -> bool:
+    return {one.subject, one.against} == {other.subject, other.against} and one.place.experiment == other.place.experiment
+
+
+def _describe_quality(main: RatioFinding, evidence: Evidence) -> Fact:
     rule, learning = main.rule, main.learning
     if main.kind != "ratio":
         return Fact("Quality", "The same program in both variants.")
@@ -176,9 +189,10 @@ def _describe_quality(main: RatioFinding, answer: Answer) -> Fact:
         values = f"{rule.format(learning.other)} for {main.against.title}, {rule.format(learning.own)} for {main.subject.title}"
         return Fact("Quality", f"{capitalize(rule.title)} {values}; not judged, because no margin was declared.", warns=True)
     outcome = learning.check.outcome
-    if _is_not_judged(main) and (way := _find_way(main, answer)):
+    if _is_not_judged(main) and (way := _find_way(main, evidence.answer)):
+        said, warns = _describe_way(way, evidence.findings.qualities)
         measure = name_measure(main.metric, main.counted, main.metric_title)
-        return Fact("Quality", f"{_describe_way(way)} Not judged for the ratio of {measure}: {learning.check.reason}.")
+        return Fact("Quality", f"{said} Not judged for the ratio of {measure}: {learning.check.reason}.", warns)
     of = "" if main.claim is None else f", for {learning.judged.title}"
     return Fact("Quality", f"{capitalize(outcome)}{of}: {learning.check.reason}.", warns=outcome != "no worse")
 
