@@ -160,17 +160,14 @@ def _find_way(main: RatioFinding, answer: Answer) -> RatioFinding | None:
 
 
 def _describe_way(way: RatioFinding, qualities: Sequence[RatioFinding]) -> tuple[str, bool]:
-    """Return whether the faster variant's quality is no worse and how much sooner it reaches one, and whether that warns."""
+    """Return whether the faster variant's quality is no worse, or how much sooner it reaches one; and whether that warns."""
+    checks = (one.learning.check for one in qualities if one.learning and _is_of_same_runs(one, way))
+    if check := next((one for one in checks if one.outcome != "not judged"), None):
+        return f"Compared with {way.against.title}, {check.outcome}: {check.reason}.", check.outcome != "no worse"
     measured, interval = format_ratio(*way.ends)
     reached = f"a {way.rule.title} of {way.rule.format(way.target or 0.0)}"
-    checks = (one.learning.check for one in qualities if one.learning and _is_of_same_runs(one, way))
-    check = next((one for one in checks if one.outcome != "not judged"), None)
-    if check is None:
-        compared = f"{way.subject.title} is {measured} as fast as {way.against.title} ({interval})"
-        return f"From the start of the process to {reached}, {compared}.", False
-    judged = f"Compared with {way.against.title}, {check.outcome}: {check.reason}."
-    sooner = f"{way.subject.title} is {measured} as fast ({interval}) from the start of the process to {reached}."
-    return f"{judged} {sooner}", check.outcome != "no worse"
+    compared = f"{way.subject.title} is {measured} as fast as {way.against.title} ({interval})"
+    return f"From the start of the process to {reached}, {compared}.", False
 
 
 def _is_of_same_runs(one: RatioFinding, other: RatioFinding) -> bool:
