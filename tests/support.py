@@ -53,6 +53,21 @@ def pytest_runtest_protocol() -> Iterator[Any]:
         sys.path[:] = before
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[Any]:
+    """Remove the link that pytest leaves beside a test's folder: each run of a proof mirrors the folder that holds it.
+
+    There would be one for each test before, so that a run makes and removes hundreds of links.
+    """
+    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    try:
+        return (yield)
+    finally:
+        for link in folder.parent.glob("*current") if folder else ():
+            if not link.exists():
+                link.unlink()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
