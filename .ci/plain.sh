@@ -21,7 +21,8 @@ unshare --user --map-root-user --mount bash -euc '
   private=$1 here=$PWD; shift
   mount -t tmpfs -o mode=1777 tmpfs /dev/shm
   mount --bind "$private/var" /var/tmp
-  mount --bind "$private/tmp" /tmp
+  mount -t tmpfs -o mode=1777 tmpfs /tmp # tests make and remove many small files, for which a disk takes longer
+  mkdir /tmp/home
   cd "$here"
   exec unshare --user --map-user=1000 --map-group=1000 env -u TMPDIR HOME=/tmp/home "$@"
 ' plain "$private" "$@"
