@@ -25,7 +25,7 @@ from speedproof.stats.finding import RatioFinding, State
 from speedproof.stats.main_ratios import Answer
 from speedproof.stats.measure_names import name_measure
 from speedproof.stats.metrics import METRICS, PROCESS_TO_QUALITY
-from speedproof.util.numbers import format_digit, format_ratio
+from speedproof.util.numbers import format_count, format_digit, format_ratio
 from speedproof.util.text import capitalize
 
 # For a proof: its commands bring their own data, and may report nothing.
@@ -163,7 +163,9 @@ def _describe_way(way: RatioFinding, qualities: Sequence[RatioFinding]) -> tuple
     """Return whether the faster variant's quality is no worse, or how much sooner it reaches one; and whether that warns."""
     checks = (one.learning.check for one in qualities if one.learning and _is_of_same_runs(one, way))
     if check := next((one for one in checks if one.outcome != "not judged"), None):
-        return f"Compared with {way.against.title}, {check.outcome}: {check.reason}.", check.outcome != "no worse"
+        outcome = "not established to be no worse" if check.outcome == "not established" else check.outcome
+        compared = f"{way.subject.title} is {outcome} than {way.against.title}: {check.reason}"
+        return f"In {format_count(way.pairs, 'other pair')} of runs, {compared}.", check.outcome != "no worse"
     measured, interval = format_ratio(*way.ends)
     reached = f"a {way.rule.title} of {way.rule.format(way.target or 0.0)}"
     compared = f"{way.subject.title} is {measured} as fast as {way.against.title} ({interval})"
@@ -189,7 +191,7 @@ def _describe_quality(main: RatioFinding, evidence: Evidence) -> Fact:
     if _is_not_judged(main) and (way := _find_way(main, evidence.answer)):
         said, warns = _describe_way(way, evidence.findings.qualities)
         measure = name_measure(main.metric, main.counted, main.metric_title)
-        return Fact("Quality", f"{said} Not judged for the ratio of {measure}: {learning.check.reason}.", warns)
+        return Fact("Quality", f"Not judged for the ratio of {measure}: {learning.check.reason}. {said}", warns)
     of = "" if main.claim is None else f", for {learning.judged.title}"
     return Fact("Quality", f"{capitalize(outcome)}{of}: {learning.check.reason}.", warns=outcome != "no worse")
 
