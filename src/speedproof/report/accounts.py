@@ -139,9 +139,10 @@ def draw_waterfall(slow: Account, fast: Account) -> Bars:
         text = f"{'−' if seconds < 0 else '+'}{format_value(abs(seconds), 's')}"
         bars.append(bar(name, start, start + seconds, text, "less" if seconds < 0 else "more"))
     bars.append(bar(fast.title, 0.0, fast.total_s, format_value(fast.total_s, "s"), "whole"))
+    ratio = f" with a ratio of {format_value(slow.total_s / fast.total_s, '×')}" if fast.total_s > 0 else ""
     note = (
         f"Steps from {slow.title} to {fast.title}, per {slow.unit}{_note_validation(slow)}; they add up. From two runs under "
-        "the profiler, without an interval."
+        f"the profiler{ratio}, without an interval."
     )
     return Bars("How the difference comes about", bars, notes=[note])
 

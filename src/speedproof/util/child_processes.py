@@ -14,6 +14,8 @@ from pathlib import Path
 from select import poll
 from types import FrameType
 
+from speedproof.util.guardian import PR_SET_PDEATHSIG, PRCTL
+
 
 class StoppedError(BaseException):
     """A stop signal arrived; the text is its name. Not an Exception, so that no library's handler swallows it."""
@@ -91,13 +93,16 @@ STOP_GRACE_S = 60
 
 
 def end_with_parent() -> None:
-    """End a pool's process with its parent: if the parent is killed, it would otherwise wait for ever."""
+    """End this process with its parent: if the parent is killed, a pool's process would otherwise wait for ever."""
     parent = parent_process()
+    if parent is None:  # not a pool's
+        if PRCTL:
+            PRCTL(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        return
 
     def watch() -> None:
-        if parent is not None:
-            connection.wait([parent.sentinel])
-            os._exit(1)
+        connection.wait([parent.sentinel])
+        os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 

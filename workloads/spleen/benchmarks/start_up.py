@@ -42,7 +42,7 @@ print(time.perf_counter() - start)
 
 
 TRAIN = "from speedproof_spleen.cli import main; main()"
-SELF = "import speedproof_spleen.training.compiling as module; module.begin_compiling = lambda *_: module.Compiling(); "
+SELF = "import speedproof_spleen.training.compiling as ahead; ahead.begin_compiling = lambda *_: ahead.Compiling(); "
 CHUNKS = "import speedproof_spleen.data.nifti as module; module._decompress_at_once = lambda _: None; "
 
 

@@ -48,6 +48,7 @@ def _compile(number: int) -> None:
 
 def main() -> None:
     """Compile what the request asks for, if there is an NVIDIA GPU."""
+    end_with_parent()
     request = json.loads(sys.argv[1])
     if not list_gpu_uuids():  # before torch is imported
         return

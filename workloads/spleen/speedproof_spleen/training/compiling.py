@@ -49,8 +49,8 @@ class Compiling:
             if line.strip() == COMPILED:
                 return
             said += line
-        if self._process.wait() > 0:
-            log.warning("kernels were not compiled ahead: %s", " ".join(said.split())[-200:])
+        if code := self._process.wait():
+            log.warning("kernels were not compiled ahead: %s", " ".join(said.split())[-200:] or f"it ended with status {code}")
 
 
 def begin_compiling(case: str, workload: Workload, variant: SpleenVariant, device: str) -> Compiling:
@@ -64,5 +64,17 @@ def begin_compiling(case: str, workload: Workload, variant: SpleenVariant, devic
         return Compiling()
     request = {"case": case, "workload": workload.model_dump(mode="json"), "variant": variant.model_dump(mode="json")}
     command = [sys.executable, "-P", "-m", _PROGRAM, json.dumps(request), str(available_cores())]
-    found = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # a program may have added folders
-    return Compiling(subprocess.Popen(command, env=found, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+    folders = os.pathsep.join(one for one in sys.path if isinstance(one, str) and one)  # a program may have added some
+    try:
+        process = subprocess.Popen(
+            command,
+            env=os.environ | {"PYTHONPATH": folders},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+    except (OSError, ValueError) as error:
+        log.warning("kernels are not compiled ahead: %s", error)
+        return Compiling()
+    return Compiling(process)

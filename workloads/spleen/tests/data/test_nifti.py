@@ -86,6 +86,8 @@ def test_a_damaged_file_is_named_in_one_line(tmp_path, damage):
     [
         lambda content: content + gzip.compress(b"more"),
         lambda content: content + b"more",
+        lambda content: content + content,
+        lambda content: content + b"junk" + content[-8:],
         lambda content: content[:-8] + bytes(4) + content[-4:],  # the checksum
         lambda content: content[:-4] + bytes(4),  # the length
     ],
@@ -101,11 +103,29 @@ def test_a_header_that_claims_more_than_the_file_can_hold_makes_no_buffer(tmp_pa
     path = save(tmp_path / "claims.nii.gz", voxels_of("int16"))
     content = bytearray(gzip.decompress(path.read_bytes()))
     content[40:48] = np.array([3, 1024, 1024, 512], np.int16).tobytes()
-    claimed = 352 + 2 * 1024 * 1024 * 512  # 1 GiB
-    path.write_bytes(gzip.compress(bytes(content))[:-4] + claimed.to_bytes(4, "little"))
+    path.write_bytes(gzip.compress(bytes(content)))
     monkeypatch.setattr(zlib, "decompress", None)  # it would make one
-    with pytest.raises(DataError, match=r"claims\.nii\.gz: not readable as NIfTI"):
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    with pytest.raises(DataError, match=r"claims\.nii\.gz: .*claims 1,073,742,176 bytes, more than the file can hold"):
+        read_nifti(path, digest)
+
+
+def test_an_unknown_file_makes_no_more_than_its_header_claims(tmp_path, monkeypatch):
+    path = save(tmp_path / "bomb.nii.gz", voxels_of("int16"))
+    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()) + bytes(2**24)))
+    monkeypatch.setattr(zlib, "decompress", None)  # it would make all of it
+    with pytest.raises(DataError, match=r"bomb\.nii\.gz: .*something is behind its last voxel"):
         read_nifti(path)
+
+
+def test_a_known_file_is_decompressed_by_one_call(tmp_path, monkeypatch):
+    path = save(tmp_path / "known.nii.gz", voxels_of("int16"))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    unknown = np.asarray(read_nifti(path).dataobj)
+    calls = []
+    monkeypatch.setattr(zlib, "decompress", lambda *given, real=zlib.decompress: calls.append(1) or real(*given))
+    assert (np.asarray(read_nifti(path, digest).dataobj) == unknown).all()
+    assert calls == [1]
 
 
 def test_a_file_that_was_changed_after_it_was_described_is_named(tmp_path):

@@ -100,6 +100,20 @@ def test_a_run_goes_on_if_compiling_ahead_fails(monkeypatch, tmp_path, caplog):
     assert caplog.messages == ["kernels were not compiled ahead: no room"]
 
 
+def test_a_run_goes_on_whatever_the_process_that_compiles_prints(monkeypatch, tmp_path, caplog):
+    said = "import os, signal; os.write(1, bytes([99, 233, 10])); os.kill(os.getpid(), signal.SIGKILL)"
+    with begin_program(monkeypatch, tmp_path, said) as ahead:
+        ahead.wait()
+    assert caplog.messages == ["kernels were not compiled ahead: c\N{REPLACEMENT CHARACTER}"]
+
+
+def test_a_run_goes_on_if_no_process_can_be_started(monkeypatch, caplog):
+    monkeypatch.setattr(compiling.sys, "executable", "/nowhere/python")
+    config = load_config(ROOT / "config.yaml")
+    assert not compiling.begin_compiling(config.case, config.workload, config.variants["turbo"], "auto").begun
+    assert "/nowhere/python" in caplog.text
+
+
 def test_a_run_does_not_wait_until_the_process_that_compiled_has_ended(monkeypatch, tmp_path, caplog):
     said = f"print('noise'); print({compiling.COMPILED!r}, flush=True); import signal; signal.pause()"
     with begin_program(monkeypatch, tmp_path, said) as ahead:
