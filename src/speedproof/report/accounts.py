@@ -118,12 +118,12 @@ def draw_waterfall(slow: Account, fast: Account) -> Bars:
     changes = {term: fast.terms.get(term, 0.0) - slow.terms.get(term, 0.0) for term in _all_terms([slow, fast])}
     residual = changes.pop(RESIDUAL, 0.0)
     ordered = sorted(changes.items(), key=lambda change: -abs(change[1]))
-    steps = [(_name_change(term), seconds) for term, seconds in ordered[:_STEPS] if abs(seconds) > NOTHING_S]
+    steps = [(name_term(term), seconds) for term, seconds in ordered[:_STEPS] if abs(seconds) > NOTHING_S]
     others = [change for change in ordered[_STEPS:] if abs(change[1]) > NOTHING_S]
     if others:
         steps.append((f"{len(others)} smaller terms", math.fsum(seconds for _, seconds in others)))
     if abs(residual) > NOTHING_S:
-        steps.append((_name_change(RESIDUAL), residual))
+        steps.append((name_term(RESIDUAL), residual))
     ends = [slow.total_s]
     for _, seconds in steps:
         ends.append(ends[-1] + seconds)
@@ -189,10 +189,10 @@ def _say_change(term: TermKey) -> str:
     kind, name = term
     if kind == "idle":
         return f"idle GPU ({name})"
-    return f"{group} kernels" if kind == "gpu" and (group := find_group(name)) else _name_change(term)
+    return f"{group} kernels" if kind == "gpu" and (group := find_group(name)) else name_term(term)
 
 
-def _name_change(term: TermKey) -> str:
+def name_term(term: TermKey) -> str:
     kind, name = term
     return {"idle": f"idle GPU, {name}", "gpu": f"{name} kernels" if "kernel" not in name else name}.get(kind, name)
 
@@ -211,7 +211,7 @@ def _choose_colours(accounts: Sequence[Account]) -> dict[TermKey, tuple[str, str
     for kind, most in _COLOURS.items():
         largest = sorted((term for term in shares if term[0] == kind), key=lambda term: -shares[term])[:most]
         letter = {"idle": "a", "gpu": "b", "cpu": "b"}[kind]
-        chosen |= {term: (f"{letter}{number}", _name_change(term)) for number, term in enumerate(largest)}
+        chosen |= {term: (f"{letter}{number}", name_term(term)) for number, term in enumerate(largest)}
     return chosen
 
 

@@ -15,6 +15,7 @@ from speedproof.report.first_screen import compose_first_screen
 from speedproof.report.headlines import describe_headlines, name_case, tabulate_speedups
 from speedproof.report.ranks_section import compose_gpus, describe_rank_variants
 from speedproof.report.run_again import list_commands
+from speedproof.report.stage_terms import compose_stage_terms, read_stage_accounts
 from speedproof.report.timeline.fragment import TracedVariant
 from speedproof.results.comparison import Comparison
 from speedproof.stats.limits import list_limits
@@ -44,6 +45,7 @@ def _list_parts(
     """Return each section's anchor, title and elements, of which there may be none."""
     comparison, found = evidence.comparison, evidence.findings
     learns = evidence.tells_quality or not evidence.proof
+    stages = read_stage_accounts(evidence.results)
 
     def show(name: str) -> list[Element]:
         return [pictures[name]] if name in pictures else []
@@ -53,7 +55,7 @@ def _list_parts(
         ("why", "Why", _compose_why(evidence)),
         ("timeline", "Timeline", [timeline] if timeline else []),
         ("claims", "Documented against measured", report_tables.compose_claims(found)),
-        ("ablation", "Ablation", [*show("ablation"), *report_tables.compose_ablation(found)]),
+        ("ablation", "Ablation", [*show("ablation"), *report_tables.compose_ablation(found), *compose_stage_terms(stages)]),
         ("unmeasured-claims", _UNMEASURED, report_tables.compose_unmeasured_claims(found)),
         ("speed", "Speed without a profiler", [*show("epoch_times"), *report_tables.compose_speed(found)]),
         ("quality", "Quality", [*show("convergence"), *report_tables.compose_quality(found)] if learns else []),

@@ -1,0 +1,73 @@
+"""Which stage of an ablation changes which part of an epoch, by the exact accounts of the stages' traces."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise, takewhile
+
+from speedproof.report.accounts import NOTHING_S, Account, TermKey, build_account, name_term
+from speedproof.report.document import Element, Row, make_table, write_row
+from speedproof.report.prose import Prose
+from speedproof.results.folder import Results
+from speedproof.util.numbers import format_value
+
+_PROSE = Prose("results.md.j2")
+_FEWEST = 3  # stages: of two, the list of changes says it all
+_ROWS = 8  # the largest terms; the others make one row
+_NAMED = 3  # stages of a row
+_NOTABLE_SHARE = 0.1  # of a row's largest change: a stage that changes less is not named
+
+
+def compose_stage_terms(accounts: Sequence[Account]) -> list[Element]:
+    """Compose a table of an epoch's terms, with the stages that change each; nothing unless several stages were traced."""
+    if len(accounts) < _FEWEST or len({account.unit for account in accounts}) > 1:
+        return []
+    unit = accounts[0].unit
+    header = [f"Part of an {unit}", accounts[0].title, accounts[-1].title, "Change", "Stages that change it most"]
+    return make_table(header, _list_rows(accounts), _PROSE["stage_terms"](unit, unit == "epoch"))
+
+
+def read_stage_accounts(results: Results) -> list[Account]:
+    """Return the accounts of the ablation's last stages that were all traced."""
+    of_ablation = results.of_ablation()
+    runs = [of_ablation.trace_of(stage) for stage in reversed(of_ablation.ablation)]
+    summaries = [(run.title, run.summary) for run in takewhile(bool, runs) if run]
+    traced = takewhile(lambda one: one[1] is not None and one[1].epochs, summaries)
+    return [build_account(title, summary) for title, summary in traced if summary][::-1]
+
+
+def _list_rows(accounts: Sequence[Account]) -> list[Row]:
+    """Return a row for each of the largest terms, for the others together, and for the whole epoch."""
+    first, last = accounts[0].terms, accounts[-1].terms
+    changes = [(after.title, _subtract(before.terms, after.terms)) for before, after in pairwise(accounts)]
+    terms = list(dict.fromkeys(term for account in accounts for term in account.terms))
+    terms.sort(key=lambda term: -max(abs(change[term]) for _, change in changes if term in change))
+    largest = sorted(terms[:_ROWS], key=lambda term: -abs(last.get(term, 0.0) - first.get(term, 0.0)))
+    groups = [(name_term(term), [term]) for term in largest]
+    if others := terms[_ROWS:]:
+        groups.append((f"{len(others)} smaller parts", others))
+    groups.append(("all", terms))
+    rows = []
+    for name, group in groups:
+        before, after = _sum(first, group), _sum(last, group)
+        stages = [(title, _sum(change, group)) for title, change in changes]
+        rows.append(write_row(name, before, after, _write_change(after - before), _name_largest(stages)))
+    return rows
+
+
+def _subtract(before: Mapping[TermKey, float], after: Mapping[TermKey, float]) -> dict[TermKey, float]:
+    return {term: after.get(term, 0.0) - before.get(term, 0.0) for term in {**before, **after}}
+
+
+def _sum(terms: Mapping[TermKey, float], group: Sequence[TermKey]) -> float:
+    return math.fsum(terms.get(term, 0.0) for term in group)
+
+
+def _name_largest(stages: Sequence[tuple[str, float]]) -> str:
+    """Return the stages of the largest changes, whatever their sign."""
+    ordered = sorted(stages, key=lambda stage: -abs(stage[1]))
+    least = max(abs(ordered[0][1]) * _NOTABLE_SHARE, NOTHING_S)
+    return "; ".join(f"{title} {_write_change(change)}" for title, change in ordered[:_NAMED] if abs(change) >= least)
+
+
+def _write_change(seconds: float) -> str:
+    return f"{'−' if seconds < 0 else '+'}{format_value(abs(seconds), 's')}"

@@ -1,0 +1,49 @@
+"""Which stage changes which part of an epoch: hand-made accounts, in seconds."""
+
+import pytest
+
+from speedproof.report.accounts import Account
+from speedproof.report.stage_terms import compose_stage_terms
+
+BACKWARD, LAUNCH, COPIES = ("gpu", "backward"), ("idle", "launch-bound"), ("gpu", "dataload")
+
+
+def make_stages(*stages, unit="epoch"):
+    return [Account(title, unit, terms) for title, terms in stages]
+
+
+def read_rows(stages):
+    (table,) = compose_stage_terms(stages)
+    return [[cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row] for row in table.rows]
+
+
+@pytest.fixture
+def stages():
+    return make_stages(
+        ("first", {BACKWARD: 1.0, LAUNCH: 0.1}),
+        ("+ layout", {BACKWARD: 0.5, LAUNCH: 0.3}),
+        ("+ kernels", {BACKWARD: 0.2, LAUNCH: 0.31}),
+        ("last", {BACKWARD: 0.2, LAUNCH: 0.05, COPIES: 0.01}),
+    )
+
+
+def test_each_part_names_the_stages_that_change_it_and_adds_up(stages):
+    assert compose_stage_terms(stages)[0].header[1:3] == ["first", "last"]
+    assert read_rows(stages) == [
+        ["backward kernels", "1.00 s", "0.200 s", "−0.800 s", "+ layout −0.500 s; + kernels −0.300 s"],
+        ["idle GPU, launch-bound", "0.100 s", "50.0 ms", "−50.0 ms", "last −0.260 s; + layout +0.200 s"],
+        ["dataload kernels", "0 s", "10.0 ms", "+10.0 ms", "last +10.0 ms"],
+        ["all", "1.10 s", "0.260 s", "−0.840 s", "+ layout −0.300 s; + kernels −0.290 s; last −0.250 s"],
+    ]
+
+
+def test_parts_beyond_the_largest_make_one_row():
+    many = {("gpu", f"phase {number}"): 0.1 for number in range(12)}
+    rows = read_rows(make_stages(("a", many), ("b", many | {BACKWARD: 1.0}), ("c", {BACKWARD: 1.0})))
+    assert [row[0] for row in rows[-2:]] == ["5 smaller parts", "all"]
+    assert rows[-2][1:] == ["0.500 s", "0 s", "−0.500 s", "c −0.500 s"]
+
+
+def test_two_stages_or_unlike_units_make_no_table(stages):
+    assert compose_stage_terms(stages[:2]) == []
+    assert compose_stage_terms([*stages[:3], *make_stages(("last", {BACKWARD: 0.1}), unit="step")]) == []
