@@ -65,7 +65,7 @@ def main() -> None:
     proofs = parser.parse_args().proofs
     rng = np.random.default_rng(SEED)
     heads = ["until decided", *(f"{rounds} rounds" for rounds in FIXED)]
-    print(f"| candidates | runs vary by | {' | '.join(f'{head}: each alone, joint' for head in heads)} |")
+    print(f"| candidates | runs vary by | {' | '.join(f'{head}: each alone, adjusted' for head in heads)} |")
     print("| --- | --- | --- |" + " --- |" * len(FIXED))
     for count in CANDIDATES:
         for noise in NOISES:

@@ -96,10 +96,10 @@ def test_a_proof_that_is_repeated_beside_others_counts_them(folder):
     results = folder / "proofs/second/results"
     assert read_asked(results).attempt == 2
     assert "Second proof of these commands here." in (results / "report.html").read_text(encoding="utf-8")
-    # Two candidates are joint, in JSON, terminal and page.
+    # The intervals of two candidates are adjusted, in JSON, terminal and page.
     assert first["comparisons"] == 2
-    assert all(", jointly with the metric's other ratios, " in one["sentence"] for one in first["candidates"])
-    assert "The intervals of the 2 compared ratios of a metric are joint" in (results / "report.md").read_text(encoding="utf-8")
+    assert all(", adjusted for 2 comparisons, " in one["sentence"] for one in first["candidates"])
+    assert "The intervals of a metric are adjusted for its 2 comparisons" in (results / "report.md").read_text(encoding="utf-8")
 
 
 def test_rounds_with_a_budget_are_the_most_that_run():

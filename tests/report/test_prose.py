@@ -40,7 +40,7 @@ def test_how_intervals_are_made_depends_on_the_design(old_order):
     assert plain.endswith("comparison.json names the files and the expression behind each number.")
     assert "Experiments that ran until decided have intervals that are valid at any stop." in joint
     assert joint.endswith(
-        "The intervals of the 3 compared ratios of a metric are joint: all of them hold in 95 of 100 experiments."
+        "The intervals of a metric are adjusted for its 3 comparisons: all of them hold in 95 of 100 experiments."
     )
     assert ("every second round reverses it" in plain) == old_order
 

@@ -264,16 +264,16 @@ def describe_whole(whole: WholeProcess | None) -> list[str]:
 
 
 def describe_evidence(found: RatioFinding, where: str = "") -> str:
-    """Return a ratio's interval, jointly with others if it is one of several, and its number of pairs."""
+    """Return a ratio's interval, for how many comparisons it is adjusted, and its number of pairs."""
     interval = f"{spread}, " if (spread := describe_spread(found)) else ""
     few = f"; a verdict needs {LEAST_PAIRS}" if found.is_undecided else ""
     return f"{interval}{format_count(found.pairs, 'pair')} of runs{where}{few}"
 
 
 def describe_spread(found: RatioFinding) -> str:
-    """Return a ratio's interval, jointly with others if it is one of several; nothing without one."""
-    joint = ", jointly with the metric's other ratios" if found.joint else ""
-    return f"95 % interval {format_ratio(*found.ends, *found.bounds)[1]}{joint}" if found.has_interval else ""
+    """Return a ratio's interval and for how many comparisons it is adjusted; nothing without one."""
+    adjusted = f", adjusted for {found.comparisons} comparisons" if found.comparisons > 1 else ""
+    return f"95 % interval {format_ratio(*found.ends, *found.bounds)[1]}{adjusted}" if found.has_interval else ""
 
 
 def describe_needed(needed: Needed, scope: Scope | None, question: str = "") -> str:

@@ -120,7 +120,7 @@ class RatioFinding:
     counted: Counted = "epoch"
     target: float | None = None
     mode: Mode = "timed"
-    joint: bool = False  # whether its interval is one of several that hold together
+    comparisons: int = 1  # for so many its interval is adjusted
     margin: float = 0.0  # within which variants are equivalent
     rule: Quality = field(default_factory=Quality)
     needed: Needed | None = None
@@ -264,7 +264,7 @@ class Reader:
             counted=counted,
             target=ratio.target,
             mode=ratio.mode,
-            joint=ratio.comparisons > 1,
+            comparisons=ratio.comparisons,
             margin=comparison.equivalence_margin,
             rule=comparison.quality,
             needed=ratio.needed,
