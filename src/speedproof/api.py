@@ -45,7 +45,7 @@ _NAMES = {
     # The machine and the process: cores, GPU, conditions, start time, signals
     "speedproof.util.environment": "LAUNCHED_VARIABLE available_cores take_umask",
     "speedproof.run.conditions": "describe_surroundings",
-    "speedproof.cluster.gpu_monitor": "describe_gpu list_gpu_uuids",
+    "speedproof.cluster.gpu_monitor": "describe_gpu find_compute_capability list_gpu_uuids",
     "speedproof.util.child_processes": "StoppedError end_with_parent raising_when_stopped",
     "speedproof.util.image_file": "identify_image",
     # Command lines that end, log and show progress as the instrument's do
@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # `X as X` marks a name as exported
     from speedproof.cli.options import LogFile as LogFile
     from speedproof.cli.options import one_of as one_of
     from speedproof.cluster.gpu_monitor import describe_gpu as describe_gpu
+    from speedproof.cluster.gpu_monitor import find_compute_capability as find_compute_capability
     from speedproof.cluster.gpu_monitor import list_gpu_uuids as list_gpu_uuids
     from speedproof.config.base import Epochs as Epochs
     from speedproof.config.base import Folder as Folder

@@ -10,6 +10,7 @@ from speedproof.cluster.gpu_monitor import (
     GpuMonitor,
     counting_gpus,
     describe_gpu,
+    find_compute_capability,
     list_gpu_uuids,
     name_gpu_processes,
     naming_others,
@@ -28,6 +29,7 @@ class FakeNvml:
             "nvmlDeviceGetCount": lambda: 2,
             "nvmlDeviceGetHandleByIndex": self.by_index,
             "nvmlDeviceGetUUID": lambda handle: self.uuids[handle],
+            "nvmlDeviceGetCudaComputeCapability": lambda handle: [9, handle],
             "nvmlDeviceGetName": lambda handle: f"Fake {handle}",
             "nvmlSystemGetDriverVersion": lambda: "580.1",
             "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(total=141 << 30, used=3 << 20),
@@ -82,6 +84,15 @@ def test_the_gpu_is_the_first_visible_one(monkeypatch, environ, name):
 def test_all_visible_gpus_are_listed_in_cudas_order(monkeypatch, environ, numbers):
     FakeNvml(monkeypatch)
     assert list_gpu_uuids(environ) == [FakeNvml.uuids[number] for number in numbers]
+
+
+def test_the_compute_capability_is_the_first_visible_gpus(monkeypatch):
+    nvml = FakeNvml(monkeypatch)
+    assert find_compute_capability({}) == (9, 0)
+    assert find_compute_capability({"CUDA_VISIBLE_DEVICES": "1"}) == (9, 1)
+    assert find_compute_capability({"CUDA_VISIBLE_DEVICES": ""}) is None
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCudaComputeCapability", nvml.unsupported)
+    assert find_compute_capability({}) is None
 
 
 @pytest.mark.parametrize("visible", ["", "-1", "7", "GPU-cccc"])

@@ -72,6 +72,13 @@ def list_gpu_uuids(environ: Mapping[str, str] = os.environ) -> list[str]:
     return [uuid for uuid in uuids if uuid is not None]
 
 
+def find_compute_capability(environ: Mapping[str, str] = os.environ) -> tuple[int, int] | None:
+    """Return the compute capability of the GPU that CUDA sees first under `environ`; None if NVML does not report it."""
+    handle = find_gpu(environ, 0)
+    found = None if handle is None else ask_nvml(lambda: pynvml.nvmlDeviceGetCudaComputeCapability(handle))
+    return None if found is None else (found[0], found[1])
+
+
 def name_gpu_processes(gpus: int, environ: Mapping[str, str] = os.environ) -> list[str]:
     """Return number and program of each process that computes on the first `gpus` GPUs, which nobody of ours does between runs.
 
