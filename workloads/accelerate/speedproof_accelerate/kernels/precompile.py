@@ -11,11 +11,14 @@ from threading import Lock, Thread
 from typing import Any
 
 from triton import knobs
+from triton.compiler import ASTSource
 from triton.runtime import driver
 
 from speedproof_accelerate.kernels.launch import allow_next, wait_for_previous
 
 _DIGESTING = Lock()
+
+Task = Callable[[], object]
 
 
 def make_ready(function: Any, specialization: str) -> None:
@@ -24,24 +27,43 @@ def make_ready(function: Any, specialization: str) -> None:
     kernel.run  # noqa: B018 (the property loads it)
 
 
-def compile_to_disk(function: Any, specialization: str) -> None:
-    """Compile a kernel and what launches it to Triton's folder on disk, from where other processes load them."""
-    kernel = function.preload(specialization)
-    driver.active.launcher_cls(kernel.src, kernel.metadata)  # Triton up to 3.6 compiles it
+def make_launcher(function: Any, signature: dict[str, Any]) -> None:
+    """Compile what launches kernels with such arguments to Triton's folder on disk; Triton compiles none from 3.7 on."""
+    with suppress(AttributeError):  # a launcher also keeps a compiled kernel's metadata, but is compiled without it
+        driver.active.launcher_cls(ASTSource(function, signature), None)
 
 
-def collect_kernels(
-    calls: Iterable[Callable[[], object]], make: Callable[[Any, str], None] = make_ready
-) -> list[Callable[[], object]]:
+def collect_kernels(calls: Iterable[Task]) -> list[Task]:
     """Return a function for each kernel that these calls would launch; it makes the kernel, in any thread.
 
     Kernels that are not compiled yet are collected and not launched, so the results of the calls hold no values. Nothing else
     may launch kernels meanwhile.
     """
-    collected: dict[tuple[str, str], Callable[[], object]] = {}
+    return [partial(make_ready, function, noted["specialization_data"]) for function, noted in _collect(calls)]
+
+
+def collect_compilations(calls: Iterable[Task]) -> list[Task]:
+    """Return functions that compile these calls' kernels and launchers to Triton's folder on disk, for other processes.
+
+    The longest come first: kernels by the length of their source, then launchers, of which equal ones are compiled once.
+    """
+    collected = sorted(_collect(calls), key=lambda one: len(one[0].src), reverse=True)
+    kernels = [partial(function.preload, noted["specialization_data"]) for function, noted in collected]
+    launchers = {_describe_launcher(noted["signature"]): (function, noted["signature"]) for function, noted in collected}
+    return [*kernels, *(partial(make_launcher, *one) for one in launchers.values())]
+
+
+def _describe_launcher(signature: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what decides how kernels are launched: to a launcher, all pointers are alike."""
+    return tuple("*" if str(kind).startswith("*") else kind for kind in signature.values())
+
+
+def _collect(calls: Iterable[Task]) -> list[tuple[Any, dict[str, Any]]]:
+    """Return the kernels that these calls would launch, and what Triton reports of each."""
+    collected: dict[tuple[str, str], tuple[Any, dict[str, Any]]] = {}
 
     def collect(*, key: str, fn: Any, compile: dict[str, Any], **_: object) -> bool:
-        collected[fn.name, key] = partial(make, fn.jit_function, compile["specialization_data"])
+        collected[fn.name, key] = fn.jit_function, compile
         return True  # neither compiled nor launched
 
     before = knobs.runtime.jit_cache_hook
@@ -57,17 +79,6 @@ def collect_kernels(
         for called in (wait_for_previous, allow_next):
             called.cache_key  # noqa: B018 (the property remembers it)
     return list(collected.values())
-
-
-def pretend_current_gpu() -> None:
-    """Let Triton compile for the current GPU of NVIDIA in this process and in its forks, which cannot ask CUDA for it."""
-    from triton.backends.nvidia.driver import CudaDriver
-
-    known = CudaDriver()
-    target = known.get_current_target()
-    known.get_current_target = lambda: target
-    known.get_current_device = known.get_current_stream = lambda *_: 0
-    driver.set_active(known)
 
 
 def begin_digest() -> None:
