@@ -16,7 +16,7 @@ def main(variant: str, data: str, mode: str = "profiled") -> None:
     sys.path.insert(0, str(ROOT / "src"))  # the whole instrument, of which a variant's program finds the marks alone
     from speedproof.api import Dataset, read_record
     from speedproof_spleen.config import load_config
-    from speedproof_spleen.training.compiling import begin_compiling
+    from speedproof_spleen.training.compiling import begin_compiling, spare_threads
 
     config, described, out = load_config(ROOT / "config.yaml"), Path(data, "dataset.json"), Path("run")
     told = {"epochs": "SPEEDPROOF_EPOCHS", "validate_every": "SPEEDPROOF_VALIDATE_EVERY"}
@@ -26,6 +26,7 @@ def main(variant: str, data: str, mode: str = "profiled") -> None:
     files, seed = dataset.files(described), int(os.environ.get("SPEEDPROOF_SEED") or 0)
     chosen, device = config.variants[variant], config.measurement.device
     ahead = begin_compiling(config.case, config.workload, chosen, device)
+    spare_threads(chosen)
     from speedproof_spleen.training.reading import begin_early  # imports take 0.1 s
 
     with ahead, begin_early(chosen, files, dataset.checksums(files)) as readings:

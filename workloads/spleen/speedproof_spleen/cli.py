@@ -103,8 +103,7 @@ def train(
     """Train one variant once and leave its run record."""
     from speedproof.api import Dataset, read_record, take_umask
     from speedproof_spleen.config import load_config
-    from speedproof_spleen.training.compiling import Compiling, begin_compiling
-    from speedproof_spleen.training.reading import begin_early
+    from speedproof_spleen.training.compiling import Compiling, begin_compiling, spare_threads
 
     take_umask()
     mode_ = one_of(mode, "--mode", ("timed", "profiled", "documented"))
@@ -115,6 +114,9 @@ def train(
     files = cases.files(dataset)
     described, device = checked.variants[variant], checked.measurement.device
     ahead = begin_compiling(checked.case, checked.workload, described, device) if profiler_ == "none" else Compiling()
+    spare_threads(described)
+    from speedproof_spleen.training.reading import begin_early  # it brings numpy
+
     with ahead, begin_early(described, files, cases.checksums(files)) as readings:
         from speedproof_spleen.training.run import Request, run_training  # it brings torch, for which no file need wait
 

@@ -17,6 +17,7 @@ log = logging.getLogger("speedproof")
 
 COMPILED = "compiled"  # a line that the process prints
 _PROGRAM = "speedproof_spleen.training.compile_kernels"
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # others of torch and numpy would spin
 
 
 class Compiling:
@@ -53,6 +54,15 @@ class Compiling:
             log.warning("kernels were not compiled ahead: %s", " ".join(said.split())[-200:] or f"it ended with status {code}")
 
 
+def spare_threads(variant: SpleenVariant) -> None:
+    """Let numpy start no threads for products of matrices; call it before numpy is imported.
+
+    A run with kernels multiplies only matrices of a few rows by it, for which it uses one thread anyway.
+    """
+    if variant.kernels:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def begin_compiling(case: str, workload: Workload, variant: SpleenVariant, device: str) -> Compiling:
     """Begin to compile what a run will surely need: nothing without kernels, or if an earlier run may have left them.
 
@@ -68,7 +78,7 @@ def begin_compiling(case: str, workload: Workload, variant: SpleenVariant, devic
     try:
         process = subprocess.Popen(
             command,
-            env=os.environ | {"PYTHONPATH": folders},
+            env=os.environ | _ONE_THREAD | {"PYTHONPATH": folders},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

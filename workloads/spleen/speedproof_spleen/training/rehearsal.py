@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -211,8 +212,19 @@ def _list_kernels(tasks: list[Task], device: torch.device) -> list[Callable[[], 
         return []
     from speedproof_accelerate.kernels.precompile import collect_kernels
 
-    with torch.cuda.device(device):
+    with torch.cuda.device(device), _using_one_thread():
         return collect_kernels(partial(pass_both_ways, task) for task in tasks)
+
+
+@contextmanager
+def _using_one_thread() -> Iterator[None]:
+    """Let torch compute on the processor by this thread alone: for small tables its others would spin."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _begin_digest() -> None:

@@ -4,14 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
+import torch
 
 from speedproof_spleen.config import load_config
-from speedproof_spleen.training import compiling
+from speedproof_spleen.training import compiling, rehearsal
 from tests.support import require
 
 ROOT = Path(__file__).parents[4]
@@ -64,10 +66,41 @@ def test_kernels_are_found_on_disk_whichever_is_asked_for_first(tmp_path):
     assert len(set(keys.values())) == len(keys)
 
 
-def test_a_run_finds_on_disk_what_forks_compiled_ahead(tmp_path):
-    made = run_program(tmp_path, program="compiling_ahead_program.py", kernels=["loss", "crops"])
-    assert made["ahead"] == 5
-    assert made["found"] == [True] * 5
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return run_program(
+        tmp_path_factory.mktemp("ahead"), program="compiling_ahead_program.py", kernels=["norm", "loss", "crops"]
+    )
+
+
+def test_a_run_finds_on_disk_what_forks_compiled_ahead(made):
+    assert made["found"] == [True] * 15
+
+
+def test_forks_compile_each_launcher_once(made):
+    assert len(made["asked"]) == 15
+    assert sorted(made["launchers"]) == sorted(set(made["asked"]))
+    assert len(made["launchers"]) < 15
+    assert made["ahead"] == 15 + len(made["launchers"])
+
+
+def test_kernels_are_compiled_ahead_for_the_gpu_that_is_known(made):
+    assert made["overlap"] == {"launch_pdl": True}
+
+
+def test_listing_kernels_leaves_torchs_threads_as_they_were(monkeypatch):
+    before, used = torch.get_num_threads(), []
+    monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
+    require("triton", find_spec("triton") is not None, "triton is not installed")
+    from speedproof_accelerate.kernels import precompile
+
+    monkeypatch.setattr(precompile, "collect_kernels", lambda calls: [used.append(torch.get_num_threads()) for call in calls])
+    torch.set_num_threads(2)
+    try:
+        rehearsal._list_kernels([lambda: None], torch.device("cpu"))
+        assert (used, torch.get_num_threads()) == ([1], 2)
+    finally:
+        torch.set_num_threads(before)
 
 
 def begin(monkeypatch, device="auto", **changes):
@@ -105,6 +138,21 @@ def test_a_run_goes_on_whatever_the_process_that_compiles_prints(monkeypatch, tm
     with begin_program(monkeypatch, tmp_path, said) as ahead:
         ahead.wait()
     assert caplog.messages == ["kernels were not compiled ahead: c\N{REPLACEMENT CHARACTER}"]
+
+
+def test_the_process_that_compiles_starts_no_idle_threads(monkeypatch, tmp_path, caplog):
+    said = "import os; print(os.environ['OMP_NUM_THREADS'], os.environ['OPENBLAS_NUM_THREADS']); raise SystemExit(1)"
+    monkeypatch.setenv("OMP_NUM_THREADS", "16")
+    with begin_program(monkeypatch, tmp_path, said) as ahead:
+        ahead.wait()
+    assert caplog.messages == ["kernels were not compiled ahead: 1 1"]
+
+
+@pytest.mark.parametrize(("changes", "given", "threads"), [({}, None, "1"), ({}, "4", "4"), ({"kernels": []}, None, None)])
+def test_numpy_starts_no_threads_in_a_run_with_kernels(monkeypatch, changes, given, threads):
+    monkeypatch.setattr(compiling.os, "environ", {"OPENBLAS_NUM_THREADS": given} if given else {})
+    compiling.spare_threads(load_config(ROOT / "config.yaml").variants["turbo"].model_copy(update=changes))
+    assert compiling.os.environ.get("OPENBLAS_NUM_THREADS") == threads
 
 
 def test_a_run_goes_on_if_no_process_can_be_started(monkeypatch, caplog):
