@@ -1,9 +1,11 @@
 """Which stage changes which part of an epoch: hand-made accounts, in seconds."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from speedproof.report.accounts import Account
-from speedproof.report.stage_terms import compose_stage_terms
+from speedproof.report.stage_terms import compose_stage_terms, read_stage_accounts
 
 BACKWARD, LAUNCH, COPIES = ("gpu", "backward"), ("idle", "launch-bound"), ("gpu", "dataload")
 
@@ -47,3 +49,19 @@ def test_parts_beyond_the_largest_make_one_row():
 def test_two_stages_or_unlike_units_make_no_table(stages):
     assert compose_stage_terms(stages[:2]) == []
     assert compose_stage_terms([*stages[:3], *make_stages(("last", {BACKWARD: 0.1}), unit="step")]) == []
+
+
+def run_of(stage, traced=True):
+    shares = [SimpleNamespace(epoch=1, kind="gpu", name="backward", part="training", total_ns=10**9)]
+    epochs = [SimpleNamespace(index=1)]
+    summary = SimpleNamespace(
+        epochs=epochs, steady_epochs=epochs, account=shares, found=SimpleNamespace(unit="epoch"), count_epochs_behind=lambda _: 1
+    )
+    return SimpleNamespace(run=SimpleNamespace(variant=stage), title=f"+ {stage}", summary=summary if traced else None)
+
+
+def test_a_traced_stage_also_names_those_before_it_that_were_not_traced():
+    runs = {stage: run_of(stage, traced=stage not in ("b", "c", "e")) for stage in "abcde"}
+    results = SimpleNamespace(ablation=list("zabcde"), runs=runs.values(), trace_of=runs.get)
+    results.of_ablation = lambda: results
+    assert [account.title for account in read_stage_accounts(results)] == ["+ a", "+ b and + c and + d"]

@@ -70,13 +70,13 @@ def split_difference(difference: Difference, a: str, b: str) -> tuple[Account, A
 
 
 def build_account(title: str, summary: Summary) -> Account:
-    """Return what a mean epoch of one trace is made of, of the epochs that count."""
+    """Return what a mean epoch of one trace is made of, of the epochs that count, with validation at its share."""
     counted = {epoch.index for epoch in summary.steady_epochs}
     terms: dict[TermKey, float] = defaultdict(float)
     for share in summary.account:
         if share.epoch in counted:
             term = RESIDUAL if share.kind == "residual" else (share.kind, share.name)
-            terms[term] += share.total_ns / len(counted) / NS_PER_S
+            terms[term] += share.total_ns / summary.count_epochs_behind(share.part) / NS_PER_S
     return Account(title, summary.found.unit, dict(terms))
 
 

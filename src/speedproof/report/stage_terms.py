@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise, takewhile
+from itertools import pairwise
 
 from speedproof.report.accounts import NOTHING_S, Account, TermKey, build_account, name_term
 from speedproof.report.document import Element, Row, make_table, write_row
@@ -27,12 +27,19 @@ def compose_stage_terms(accounts: Sequence[Account]) -> list[Element]:
 
 
 def read_stage_accounts(results: Results) -> list[Account]:
-    """Return the accounts of the ablation's last stages that were all traced."""
+    """Return the accounts of the ablation's traced stages. A title also names the stages before it that were not traced."""
     of_ablation = results.of_ablation()
-    runs = [of_ablation.trace_of(stage) for stage in reversed(of_ablation.ablation)]
-    summaries = [(run.title, run.summary) for run in takewhile(bool, runs) if run]
-    traced = takewhile(lambda one: one[1] is not None and one[1].epochs, summaries)
-    return [build_account(title, summary) for title, summary in traced if summary][::-1]
+    titles = {run.run.variant: run.title for run in of_ablation.runs}
+    accounts: list[Account] = []
+    untraced: list[str] = []
+    for stage in of_ablation.ablation:
+        run = of_ablation.trace_of(stage)
+        if run and run.summary and run.summary.epochs:
+            accounts.append(build_account(" and ".join([*untraced, run.title]), run.summary))
+            untraced = []
+        else:
+            untraced = [*untraced, titles.get(stage, stage)] if accounts else []
+    return accounts
 
 
 def _list_rows(accounts: Sequence[Account]) -> list[Row]:

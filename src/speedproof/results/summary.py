@@ -437,6 +437,12 @@ class Summary(_Row):
         """Return the epochs that count: with three or more, all but the first, which warms up."""
         return self.epochs[count_warm_up(len(self.epochs)) :]
 
+    def count_epochs_behind(self, part: EpochPart) -> float:
+        """Return for how many epochs a part of the steady ones stands: three validations, of every second epoch, for six."""
+        if part == "training":
+            return len(self.steady_epochs)
+        return sum(epoch.validates for epoch in self.steady_epochs) / self.validation_share
+
 
 def count_warm_up(epochs: int) -> int:
     """Return how many of so many epochs warm up, and so do not count."""

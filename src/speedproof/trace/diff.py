@@ -162,16 +162,10 @@ class _Variant:
         for share in self.summary.account:
             if share.epoch in steady:
                 sums[share.kind, share.part, share.name] += share.total_ns
-        return {key: total_ns / self._epochs_behind(key[1]) / NS_PER_S for key, total_ns in sums.items()}
+        return {key: total_ns / self.summary.count_epochs_behind(key[1]) / NS_PER_S for key, total_ns in sums.items()}
 
     def sum_of(self, kind: str | None = None) -> float:
         return math.fsum(seconds for (found, _, _), seconds in self.account.items() if kind in (None, found))
-
-    def _epochs_behind(self, part: EpochPart) -> float:
-        """Return for how many epochs a part of the steady ones stands: three validations, of every second epoch, for six."""
-        if part == "training":
-            return self.epochs
-        return sum(epoch.validates for epoch in self.summary.steady_epochs) / self.summary.validation_share
 
 
 def _compare_kernels(a: Summary, b: Summary) -> list[KernelTerm]:
