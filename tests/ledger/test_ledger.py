@@ -33,6 +33,26 @@ def number_of(comparator, reads="times as fast", **digits):
     return {"text": "so fast", "reads": reads, "stated": {"comparator": comparator, **digits}}
 
 
+@pytest.fixture(scope="module")
+def outcomes():
+    return {}
+
+
+@pytest.fixture
+def kept_judged_once(outcomes, monkeypatch):
+    """Judge an entry by a kept record once for all tests that use this: each of the many records is read for it."""
+
+    def judge_once(entry, folder):
+        key = entry.model_dump_json(), folder
+        if key not in outcomes:
+            outcomes[key] = judge_entry(entry, folder)
+        return outcomes[key]
+
+    for module in ("entry_outcome", "ledger_check"):
+        monkeypatch.setattr(f"speedproof.run.ledger.{module}.judge_entry", judge_once)
+
+
+@pytest.mark.usefixtures("kept_judged_once")
 def test_the_shipped_entries_have_no_mistakes():
     assert list(list_ledger_mistakes(ROOT / "ledger")) == []
     assert len(load_ledger(ROOT / "ledger")) >= 8
@@ -44,6 +64,7 @@ def test_the_schema_is_that_of_the_model():
     assert text == CliRunner().invoke(app, ["schema", "--ledger"]).output
 
 
+@pytest.mark.usefixtures("kept_judged_once")
 def test_the_pages_show_the_shipped_entries_and_their_kept_outcomes():
     ledger = ROOT / "ledger"
     judged = {name: (entry, find_outcomes(name, entry, ledger, None)) for name, entry in load_ledger(ledger).items()}
@@ -110,7 +131,9 @@ def test_a_program_that_no_entry_runs_and_an_id_with_a_hyphen_are_named(ledger, 
     output = call("check").output
     assert "ledger/programs/old.py: no entry runs it; remove it" in output
     assert "ledger/my-own.yaml: an id has lower-case letters, digits and `_` only; rename the file" in output
-    assert call("check", "--ledger", ROOT / "ledger").exit_code == 0
+    (tmp_path / "ledger/programs/old.py").unlink()
+    (tmp_path / "ledger/my-own.yaml").unlink()
+    assert call("check", "--ledger", tmp_path / "ledger").exit_code == 0
 
 
 @pytest.mark.parametrize(
