@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -50,7 +51,17 @@ def project(tmp_path_factory):
         (folder / f"traces/{name}.json").write_text(json.dumps({"traceEvents": chrome_events()}))
     (folder.parent / "secret.json").write_text(json.dumps({"traceEvents": chrome_events()}))
     (folder / "traces/link.json").symlink_to(folder.parent / "secret.json")
+    lay_out_ledger(folder.parent / "ledger")
     return folder
+
+
+def lay_out_ledger(folder):
+    """Copy two of the shipped entries with their records: all take seconds to be judged."""
+    shutil.copytree(ROOT / "ledger/programs", folder / "programs")
+    for name in ("numpy_einsum", "torch_batched_dot"):
+        shutil.copyfile(ROOT / f"ledger/{name}.yaml", folder / f"{name}.yaml")
+        for record in ROOT.glob(f"ledger/records/*-{name}"):
+            shutil.copytree(record, folder / "records" / record.name)
 
 
 @contextmanager
@@ -64,7 +75,7 @@ def serving(project, budget):
         "--folder",
         "traces",
         "--ledger",
-        ROOT / "ledger",
+        project.parent / "ledger",
         "--budget",
         budget,
         "--epoch",
@@ -178,10 +189,11 @@ def test_traces_are_analyzed_and_compared(server, project):
     assert different["a_s"] == different["b_s"] > 0
 
 
-def test_the_ledger_is_read_and_the_machine_is_checked(server):
+def test_the_ledger_is_read_and_the_machine_is_checked(server, project):
     (entry,) = answer(server, "ledger", entry="numpy_einsum")["entries"]
     assert (entry["id"], entry["outcome"]) == ("numpy_einsum", "exceeded")
-    assert len(answer(server, "ledger")["entries"]) == len([*(ROOT / "ledger").glob("*.yaml")])
+    names = [path.stem for path in sorted((project.parent / "ledger").glob("*.yaml"))]
+    assert [one["id"] for one in answer(server, "ledger")["entries"]] == names
     assert {one["subject"] for one in answer(server, "doctor")["findings"]} > {"GPU", "cores"}
 
 
@@ -320,15 +332,10 @@ def test_what_was_seen_before_a_cancellation_counts_as_an_attempt(project, serve
     assert not list((other / "programs/tree").glob("results/mcp"))
 
 
-def run_mcp(*words, program="from speedproof.cli import main; main()", **options):
-    """Run the command without a client."""
-    command = [sys.executable, "-c", program, "mcp", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, **options)
-
-
 def test_without_the_extra_one_line_names_it():
     missing = "import sys; sys.modules['mcp'] = None; from speedproof.cli import main; main()"
-    ended = run_mcp("--command", "A=true", program=missing)
+    command = [sys.executable, "-c", missing, "mcp", "--command", "A=true"]
+    ended = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert (ended.returncode, ended.stdout) == (3, "")
     (line,) = ended.stderr.splitlines()
     assert line.startswith("speedproof: mcp: the package mcp is missing; ")
@@ -346,8 +353,9 @@ def test_without_the_extra_one_line_names_it():
         ([], "--command"),
     ],
 )
-def test_a_mistake_of_the_person_who_starts_it_is_one_line(tmp_path, words, said):
-    ended = run_mcp(*words, cwd=tmp_path)
+def test_a_mistake_of_the_person_who_starts_it_is_one_line(tmp_path, monkeypatch, speedproof_here, words, said):
+    monkeypatch.chdir(tmp_path)
+    ended = speedproof_here("mcp", *words)
     assert (ended.returncode, ended.stdout, len(ended.stderr.splitlines())) == (3, "", 1)
     assert said in ended.stderr
 
