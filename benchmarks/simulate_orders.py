@@ -37,7 +37,7 @@ EFFECT = 2 * NOISE  # of a difference that is to be found
 OTHER_RULES = """\
 **Beside other rules**, by the same made-up times:
 
-- *This rule*: the chosen order, and all of the rule. Several candidates have adjusted intervals; their order is not checked here.
+- *This rule*: the chosen order, and all of the rule. Intervals of several candidates are adjusted; order is not checked here.
 - *Earlier rule*: one order for all proofs, which is not checked. Each of several candidates is judged alone.
 - *U test*: a two-sided Mann–Whitney U test at 5 % of this rule's runs, up to the round at which the proof ended, or of all 24
   rounds. Each of several candidates is judged alone.

@@ -53,10 +53,8 @@ def test_two_stages_or_unlike_units_make_no_table(stages):
 
 def run_of(stage, traced=True):
     shares = [SimpleNamespace(epoch=1, kind="gpu", name="backward", part="training", total_ns=10**9)]
-    epochs = [SimpleNamespace(index=1)]
-    summary = SimpleNamespace(
-        epochs=epochs, steady_epochs=epochs, account=shares, found=SimpleNamespace(unit="epoch"), count_epochs_behind=lambda _: 1
-    )
+    epochs, found = [SimpleNamespace(index=1)], SimpleNamespace(unit="epoch")
+    summary = SimpleNamespace(epochs=epochs, steady_epochs=epochs, account=shares, found=found, count_epochs_behind=lambda _: 1)
     return SimpleNamespace(run=SimpleNamespace(variant=stage), title=f"+ {stage}", summary=summary if traced else None)
 
 
