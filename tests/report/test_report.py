@@ -60,7 +60,7 @@ def test_the_first_sentence_is_the_verdict(gpu_results):
         "- **Machine**: NVIDIA H200, 2026-11-21.",
         "- **Data**: Synthetic: phantom-full.",
         "- **Quality**: Not judged: the slower variant's Dice is 0.310; quality is judged only above 0.900.",
-        "- **Why**: MONAI fast script takes 0.424 s less per epoch under the profiler; it saves 0.553 s of idle GPU "
+        "- **Why**: MONAI fast script takes 0.420 s less per epoch under the profiler; it saves 0.552 s of idle GPU "
         "(waiting for data), but adds 0.120 s of backward kernels.",
     ]
     assert "Of 48 documented numbers: 4 inconclusive, 6 not comparable, 38 not measured." in lines
@@ -143,7 +143,7 @@ def test_traces_of_the_other_order_do_not_explain_a_ratio(tmp_path):
     slower = Example(experiments=1, epoch_s=(("baseline", 1.0), ("fast", 1.5)))
     text = report_of(make_results(tmp_path / "results", slower))
     assert "- **Why**: Without the profiler it is the other way round, so the traces do not explain the ratio: " in text
-    assert "MONAI baseline script takes 0.424 s more per epoch under the profiler; it adds 0.553 s of idle GPU" in text
+    assert "MONAI baseline script takes 0.420 s more per epoch under the profiler; it adds 0.552 s of idle GPU" in text
 
 
 def test_there_is_nothing_to_explain_where_variants_are_equivalent(tmp_path):
@@ -512,5 +512,5 @@ def test_a_proof_is_told_by_what_was_asked_and_by_no_workloads_name(tmp_path):
 def test_of_a_processor_alone_no_word_is_said_of_a_gpu_that_waits(cpu_results):
     text = report_of(cpu_results)
     # 4.32 s and 0.240 s of dataload in six epochs.
-    assert "0.424 s less per epoch under the profiler; it saves 0.680 s of dataload" in text
+    assert "0.420 s less per epoch under the profiler; it saves 0.680 s of dataload" in text
     assert "idle GPU" not in text and "idle GPU" not in (cpu_results / "report.html").read_text(encoding="utf-8")
