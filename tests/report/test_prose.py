@@ -16,11 +16,14 @@ PLAIN = str.maketrans({"\N{NO-BREAK SPACE}": " "})
 
 
 def test_a_paragraph_is_one_line_with_its_numbers_and_plurals():
-    said = RESULTS["ablation"]("Dice", 20)
+    said = RESULTS["ablation"]("Dice", 20, 1)
     assert "\n" not in said and "  " not in said
     assert said.startswith("A stage's time and gain are") and "its Dice is the median of the runs' best." in said
     assert said.endswith("each interval would exclude 1 with a chance of 5 %: 1 expected of 20 intervals.")
-    assert "5 %: 0.05 expected of 1 interval." in RESULTS["ablation"]("Dice", 1)
+    assert "5 %: 0.05 expected of 1 interval." in RESULTS["ablation"]("Dice", 1, 1)
+    assert RESULTS["ablation"]("Dice", 16, 17).endswith(
+        "one or more of the intervals would exclude 1 with a chance of at most 5 %, since they are adjusted for 17 comparisons."
+    )
 
 
 def test_a_rule_of_quality_is_told_in_its_direction():
@@ -40,7 +43,7 @@ def test_how_intervals_are_made_depends_on_the_design(old_order):
     assert plain.endswith("comparison.json names the files and the expression behind each number.")
     assert "Experiments that ran until decided have intervals that are valid at any stop." in joint
     assert joint.endswith(
-        "The intervals of a metric are adjusted for its 3 comparisons: all of them hold in 95 of 100 experiments."
+        "The intervals of a metric are adjusted for its 3 comparisons: all of them hold in at least 95 of 100 experiments."
     )
     assert ("every second round reverses it" in plain) == old_order
 

@@ -9,7 +9,7 @@ from speedproof.report.document import Bar, Bars, Piece
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.results.summary import IterationUnit, Summary, name_several
 from speedproof.results.trace_results import Difference, find_group
-from speedproof.util.numbers import format_value
+from speedproof.util.numbers import format_change, format_value
 from speedproof.util.units import NS_PER_S
 
 TermKey = tuple[str, str]  # kind and name
@@ -80,6 +80,11 @@ def build_account(title: str, summary: Summary) -> Account:
     return Account(title, summary.found.unit, dict(terms))
 
 
+def subtract_accounts(before: Account, after: Account) -> dict[TermKey, float]:
+    """Return by how much each term changes, in seconds."""
+    return {term: after.terms.get(term, 0.0) - before.terms.get(term, 0.0) for term in list_terms([before, after])}
+
+
 def draw_bars(accounts: Sequence[Account]) -> Bars:
     """Return a bar for each variant: what the GPU does, and why it is idle; the largest terms have colours of their own."""
     colours = _choose_colours(accounts)
@@ -101,7 +106,7 @@ def draw_bars(accounts: Sequence[Account]) -> Bars:
             left += width
         bars.append(Bar(account.title, format_value(account.total_s, "s"), pieces))
     used = {piece.colour for bar in bars for piece in bar.pieces}
-    key = sorted({(colour, name) for colour, name in [*colours.values(), *map(_rest, _all_terms(accounts))] if colour in used})
+    key = sorted({(colour, name) for colour, name in [*colours.values(), *map(_rest, list_terms(accounts))] if colour in used})
     unit = accounts[0].unit
     notes = [f"Each bar is a mean {unit} of the profiled run{_note_validation(accounts[0])}."]
     if unlike:
@@ -115,7 +120,7 @@ def _note_validation(account: Account) -> str:
 
 def draw_waterfall(slow: Account, fast: Account) -> Bars:
     """Return the steps from one variant's epoch to the other's: the largest changes, the sum of the others; they add up."""
-    changes = {term: fast.terms.get(term, 0.0) - slow.terms.get(term, 0.0) for term in _all_terms([slow, fast])}
+    changes = subtract_accounts(slow, fast)
     residual = changes.pop(RESIDUAL, 0.0)
     ordered = sorted(changes.items(), key=lambda change: -abs(change[1]))
     steps = [(name_term(term), seconds) for term, seconds in ordered[:_STEPS] if abs(seconds) > NOTHING_S]
@@ -136,8 +141,7 @@ def draw_waterfall(slow: Account, fast: Account) -> Bars:
 
     bars = [bar(slow.title, 0.0, slow.total_s, format_value(slow.total_s, "s"), "whole")]
     for (name, seconds), start in zip(steps, ends, strict=False):
-        text = f"{'−' if seconds < 0 else '+'}{format_value(abs(seconds), 's')}"
-        bars.append(bar(name, start, start + seconds, text, "less" if seconds < 0 else "more"))
+        bars.append(bar(name, start, start + seconds, format_change(seconds), "less" if seconds < 0 else "more"))
     bars.append(bar(fast.title, 0.0, fast.total_s, format_value(fast.total_s, "s"), "whole"))
     ratio = f" with a ratio of {format_value(slow.total_s / fast.total_s, '×')}" if fast.total_s > 0 else ""
     note = (
@@ -150,7 +154,7 @@ def draw_waterfall(slow: Account, fast: Account) -> Bars:
 def explain(slow: Account, fast: Account) -> str:
     """Return the one or two largest reasons for a difference in a sentence, and what goes against it, if that is much."""
     total_s = fast.total_s - slow.total_s
-    changes = {term: fast.terms.get(term, 0.0) - slow.terms.get(term, 0.0) for term in _all_terms([slow, fast])}
+    changes = subtract_accounts(slow, fast)
     said = _list_reasons(changes)
     helping = sorted((one for one in said if one[1] * total_s > 0), key=lambda one: -abs(one[1]))
     told = [one for one in helping[:2] if one is helping[0] or abs(one[1]) >= _LEAST_TOLD * abs(total_s)]
@@ -197,7 +201,7 @@ def name_term(term: TermKey) -> str:
     return {"idle": f"idle GPU, {name}", "gpu": f"{name} kernels" if "kernel" not in name else name}.get(kind, name)
 
 
-def _all_terms(accounts: Sequence[Account]) -> list[TermKey]:
+def list_terms(accounts: Sequence[Account]) -> list[TermKey]:
     return list(dict.fromkeys(term for account in accounts for term in account.terms))
 
 

@@ -16,7 +16,7 @@ from speedproof.results.comparison_rows import ClaimResult
 from speedproof.stats.finding import MeasuredPlace, RatioFinding
 from speedproof.stats.found_tables import Findings, LevelFinding, StageFinding, WayFinding
 from speedproof.stats.metrics import EPOCHS_TO_QUALITY, METRICS, PROCESS_TO_QUALITY, TIME_TO_QUALITY
-from speedproof.util.numbers import NO_NUMBER, format_large, format_range, format_ratio, format_value
+from speedproof.util.numbers import NO_NUMBER, format_change, format_large, format_range, format_ratio, format_value
 
 RESULT_PROSE = Prose("results.md.j2")
 _CHANGES = {"gpu": "GPU in", "idle": "GPU idle,", "cpu": "CPU in"}
@@ -72,7 +72,7 @@ def compose_ablation(found: Findings) -> list[Element]:
     ]
     changes = "Largest changes in the trace, per training epoch"
     header = ["Stage", "Changes", "Training epoch", "Gain", "95 % interval", f"Best {found.rule.title}", changes]
-    note = RESULT_PROSE["ablation"](found.rule.title, len(rows) - 1)
+    note = RESULT_PROSE["ablation"](found.rule.title, len(rows) - 1, found.most_comparisons)
     return make_table(header, rows, note, *describe_ablation(found))
 
 
@@ -265,8 +265,7 @@ def _describe_level(found: LevelFinding) -> Row:
 
 
 def _describe_change(change: TraceChange) -> str:
-    seconds = f"{'+' if change.seconds > 0 else '−'}{format_value(abs(change.seconds), 's')}"
-    return f"{seconds} {_CHANGES[change.kind]} {change.name}"
+    return f"{format_change(change.seconds)} {_CHANGES[change.kind]} {change.name}"
 
 
 def _describe_gain(stage: StageFinding) -> tuple[str, str]:

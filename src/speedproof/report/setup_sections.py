@@ -166,7 +166,7 @@ def compose_numbers(evidence: Evidence) -> list[Element]:
         if name in evidence.findings.measured_metrics or not (note.further or evidence.proof)
     ]
     old_order = any(experiment.design == OLD_DESIGN for experiment in evidence.results.experiments)
-    note = RESULT_PROSE["intervals"](bool(comparison.stopped), old_order, evidence.findings.joint_intervals)
+    note = RESULT_PROSE["intervals"](bool(comparison.stopped), old_order, evidence.findings.most_comparisons)
     return [Table(["Metric", "How it is computed", "From each run's"], rules, [note])]
 
 

@@ -4,11 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from speedproof.report.accounts import NOTHING_S, Account, TermKey, build_account, name_term
+from speedproof.report.accounts import NOTHING_S, Account, TermKey, build_account, list_terms, name_term, subtract_accounts
 from speedproof.report.document import Element, Row, make_table, write_row
 from speedproof.report.prose import Prose
 from speedproof.results.folder import Results
-from speedproof.util.numbers import format_value
+from speedproof.util.numbers import format_change
 
 _PROSE = Prose("results.md.j2")
 _FEWEST = 3  # stages: of two, the list of changes says it all
@@ -22,7 +22,7 @@ def compose_stage_terms(accounts: Sequence[Account]) -> list[Element]:
     if len(accounts) < _FEWEST or len({account.unit for account in accounts}) > 1:
         return []
     unit = accounts[0].unit
-    header = [f"Part of an {unit}", accounts[0].title, accounts[-1].title, "Change", "Stages that change it most"]
+    header = [f"Part of the {unit}", accounts[0].title, accounts[-1].title, "Change", "Stages that change it most"]
     return make_table(header, _list_rows(accounts), _PROSE["stage_terms"](unit, unit == "epoch"))
 
 
@@ -45,10 +45,10 @@ def read_stage_accounts(results: Results) -> list[Account]:
 def _list_rows(accounts: Sequence[Account]) -> list[Row]:
     """Return a row for each of the largest terms, for the others together, and for the whole epoch."""
     first, last = accounts[0].terms, accounts[-1].terms
-    changes = [(after.title, _subtract(before.terms, after.terms)) for before, after in pairwise(accounts)]
-    terms = list(dict.fromkeys(term for account in accounts for term in account.terms))
+    changes = [(after.title, subtract_accounts(before, after)) for before, after in pairwise(accounts)]
+    terms, whole = list_terms(accounts), subtract_accounts(accounts[0], accounts[-1])
     terms.sort(key=lambda term: -max(abs(change[term]) for _, change in changes if term in change))
-    largest = sorted(terms[:_ROWS], key=lambda term: -abs(last.get(term, 0.0) - first.get(term, 0.0)))
+    largest = sorted(terms[:_ROWS], key=lambda term: -abs(whole.get(term, 0.0)))
     groups = [(name_term(term), [term]) for term in largest]
     if others := terms[_ROWS:]:
         groups.append((f"{len(others)} smaller parts", others))
@@ -57,12 +57,8 @@ def _list_rows(accounts: Sequence[Account]) -> list[Row]:
     for name, group in groups:
         before, after = _sum(first, group), _sum(last, group)
         stages = [(title, _sum(change, group)) for title, change in changes]
-        rows.append(write_row(name, before, after, _write_change(after - before), _name_largest(stages)))
+        rows.append(write_row(name, before, after, format_change(after - before), _name_largest(stages)))
     return rows
-
-
-def _subtract(before: Mapping[TermKey, float], after: Mapping[TermKey, float]) -> dict[TermKey, float]:
-    return {term: after.get(term, 0.0) - before.get(term, 0.0) for term in {**before, **after}}
 
 
 def _sum(terms: Mapping[TermKey, float], group: Sequence[TermKey]) -> float:
@@ -73,8 +69,4 @@ def _name_largest(stages: Sequence[tuple[str, float]]) -> str:
     """Return the stages of the largest changes, whatever their sign."""
     ordered = sorted(stages, key=lambda stage: -abs(stage[1]))
     least = max(abs(ordered[0][1]) * _NOTABLE_SHARE, NOTHING_S)
-    return "; ".join(f"{title} {_write_change(change)}" for title, change in ordered[:_NAMED] if abs(change) >= least)
-
-
-def _write_change(seconds: float) -> str:
-    return f"{'−' if seconds < 0 else '+'}{format_value(abs(seconds), 's')}"
+    return "; ".join(f"{title} {format_change(change)}" for title, change in ordered[:_NAMED] if abs(change) >= least)

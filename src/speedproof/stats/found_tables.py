@@ -120,8 +120,8 @@ class Findings:
         return any(row.scope == "model" for row in self.comparison.ratios)
 
     @property
-    def joint_intervals(self) -> int:
-        """Return how many intervals of a metric hold together, at most."""
+    def most_comparisons(self) -> int:
+        """Return for how many comparisons a metric's intervals are adjusted, at most."""
         return max((row.comparisons for row in self.comparison.ratios), default=1)
 
     @property

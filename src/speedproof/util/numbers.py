@@ -31,6 +31,11 @@ def format_value(value: float | None, unit: Unit = "") -> str:
     return f"{_digits(value, unit)}{_suffix(unit)}"
 
 
+def format_change(seconds: float) -> str:
+    """Format a change of a time, with its sign."""
+    return f"{'−' if seconds < 0 else '+'}{format_value(abs(seconds), 's')}"
+
+
 def format_large(value: float | None, unit: Unit) -> str:
     """Format a number of bytes, FLOP, or these per second, with the prefix that fits."""
     scale, prefix = next(((scale, prefix) for scale, prefix in _LARGE if value and abs(value) >= scale), (1e3, "k"))
