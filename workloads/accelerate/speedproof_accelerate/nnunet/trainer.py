@@ -36,6 +36,7 @@ class nnUNetTrainerSpeedproof(nnUNetTrainerShortEpochs):  # noqa: N801  # nnU-Ne
         super().__init__(plans, configuration, fold, dataset_json, torch.device("cuda") if device is None else device)
         if self.is_ddp:
             raise RuntimeError("nnUNetTrainerSpeedproof trains on one GPU; omit -num_gpus")
+        self._accelerated = False
 
     def _do_i_compile(self) -> bool:
         return False  # the network is accelerated instead
@@ -49,23 +50,20 @@ class nnUNetTrainerSpeedproof(nnUNetTrainerShortEpochs):  # noqa: N801  # nnU-Ne
         return loss
 
     def configure_optimizers(self) -> tuple[torch.optim.Optimizer, Any]:
-        """Accelerate the network; return nnU-Net's optimizer, which updates in one launch, and its schedule.
-
-        The network comes first, because its weights get another memory order, which the momenta share.
-        """
-        self._accelerate_network()
+        """Return nnU-Net's optimizer, which updates all parameters in one launch, and its schedule."""
         optimizer, schedule = super().configure_optimizers()
         if type(optimizer) is torch.optim.SGD and self.device.type in ("cuda", "cpu"):
             optimizer = schedule.optimizer = make_fused_sgd(optimizer)
         return optimizer, schedule
 
-    def _accelerate_network(self) -> None:
+    def _accelerate_network(self, images: Tensor) -> None:
+        """Accelerate the network for such batches."""
         on_gpu = self.device.type == "cuda"
-        shape = (self.batch_size, self.num_input_channels, *self.configuration_manager.patch_size)
-        torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark or on_gpu  # nnU-Net sets it later
-        example = torch.randn(shape, device=self.device) if on_gpu else None
+        example = images if on_gpu else None
         report = accelerate(self.network, example, torch.float16 if on_gpu else None, graphs=on_gpu)
         self.print_to_log_file(report)
+        lay_out_momenta(self.optimizer)
+        self._accelerated = True
 
     def get_dataloaders(self) -> tuple[Any, Any]:
         """Return loaders of batches on the device; nnU-Net's own for what has no counterpart here."""
@@ -131,10 +129,16 @@ class nnUNetTrainerSpeedproof(nnUNetTrainerShortEpochs):  # noqa: N801  # nnU-Ne
         )
 
     def take_step(self, batch: dict) -> dict:
-        """Take nnU-Net's training step without waiting for the device: the loss stays there."""
+        """Take nnU-Net's training step without waiting for the device: the loss stays there.
+
+        The first step accelerates the network, as nnU-Net's own first step compiles it.
+        """
+        images = batch["data"].to(self.device)
+        if not self._accelerated:
+            self._accelerate_network(images)
         self.optimizer.zero_grad(set_to_none=True)
         with torch.autocast(self.device.type, enabled=self.device.type == "cuda"):
-            loss = self.loss(self.network(batch["data"].to(self.device)), move_targets(batch["target"], self.device))
+            loss = self.loss(self.network(images), move_targets(batch["target"], self.device))
         scaler = self.grad_scaler
         (loss if scaler is None else scaler.scale(loss)).backward()
         if scaler is not None:
@@ -155,9 +159,7 @@ class nnUNetTrainerSpeedproof(nnUNetTrainerShortEpochs):  # noqa: N801  # nnU-Ne
     def load_checkpoint(self, filename_or_checkpoint: dict | str) -> None:
         """Continue from a checkpoint, also from one of a device on which weights had another memory order."""
         super().load_checkpoint(filename_or_checkpoint)
-        for parameter, state in self.optimizer.state.items():
-            if (momentum := state.get("momentum_buffer")) is not None:
-                state["momentum_buffer"] = torch.empty_like(parameter).copy_(momentum)
+        lay_out_momenta(self.optimizer)
 
     def on_train_end(self) -> None:
         """Give nnU-Net the loaders whose processes it stops."""
@@ -170,6 +172,13 @@ class nnUNetTrainerSpeedproof(nnUNetTrainerShortEpochs):  # noqa: N801  # nnU-Ne
 def move_targets(targets: Tensor | list[Tensor], device: torch.device) -> Tensor | list[Tensor]:
     """Return targets on a device."""
     return [one.to(device) for one in targets] if isinstance(targets, list) else targets.to(device)
+
+
+def lay_out_momenta(optimizer: torch.optim.Optimizer) -> None:
+    """Give momenta the memory order of their weights, as a fused optimizer requires."""
+    for parameter, state in optimizer.state.items():
+        if (momentum := state.get("momentum_buffer")) is not None:
+            state["momentum_buffer"] = torch.empty_like(parameter).copy_(momentum)
 
 
 def make_fused_sgd(optimizer: torch.optim.SGD) -> torch.optim.SGD:

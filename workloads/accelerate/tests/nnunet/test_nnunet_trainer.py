@@ -74,6 +74,9 @@ def test_momenta_have_the_memory_order_of_weights(make_trainer, monkeypatch, tmp
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     saved = make_trainer(nnUNetTrainerSpeedproof)
     saved.initialize()
+    before = [one.stride() for one in saved.network.parameters()]
+    saved._accelerate_network(next(saved.get_dataloaders()[0])["data"])
+    assert before != [one.stride() for one in saved.network.parameters()]
     assert_same_order(saved)
     for parameter, state in saved.optimizer.state.items():
         state["momentum_buffer"].copy_(torch.randn(parameter.shape))
