@@ -38,7 +38,7 @@ def test_what_reads_like_a_secret_is_dropped_however_it_is_written(name):
 @pytest.mark.parametrize(
     "name",
     ["NCCL_IB_PKEY", "CUDA_CACHE_PATH", "CUDA_DEVICE_MAX_CONNECTIONS", "TORCHINDUCTOR_CACHE_DIR", "PYTORCH_CUDA_ALLOC_CONF",
-     "PYTHONSAFEPATH", "CUBLAS_WORKSPACE_CONFIG", "KMP_AFFINITY", "SPEEDPROOF_LOCKS"],
+     "PYTHONSAFEPATH", "CUBLAS_WORKSPACE_CONFIG", "KMP_AFFINITY", "SPEEDPROOF_LOCKS", "CXX"],
 )  # fmt: skip
 def test_what_training_needs_is_kept(name):
     assert profiled_environment({name: "x"}) == {name: "x"}

@@ -24,6 +24,8 @@ from speedproof.util.secrets import scrub_secrets
 ALLOWED_VARIABLES = [
     # Finding programs, libraries and this package; where scratch files and caches go.
     "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONNOUSERSITE", "VIRTUAL_ENV", "HOME", "TMPDIR",
+    # The compilers: torch.compile reuses what it compiled with one of another name only by its own.
+    "CC", "CXX", "CUDAHOSTCXX",
     # The same text and time formats as outside.
     "LANG", "LC_*", "TZ", "PYTHONUTF8", "PYTHONHASHSEED", "PYTHONUNBUFFERED",
     # How much runs at once, and how: these change what is measured.
