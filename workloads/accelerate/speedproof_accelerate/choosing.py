@@ -71,6 +71,10 @@ class Chooser:
         self._made = self.replace({})
         return None
 
+    def list_passes(self) -> list[Callable[[], None]]:
+        """Return what launches the kernels that will be measured."""
+        return self._stopwatch.list_passes((self._made.parts[name], call) for name, call in self._calls.items())
+
     def measure(self, report: Report) -> Replaced:
         """Measure what is not known; install and return the fastest arrangement; the kernels are compiled."""
         report.times = {name: self._stopwatch.measure(self._made.parts[name], call) for name, call in self._calls.items()}

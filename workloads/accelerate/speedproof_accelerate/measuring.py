@@ -16,6 +16,9 @@ from speedproof_accelerate.kernels.channels_last import as_channels_last
 from speedproof_accelerate.parts import Part, load
 
 _WARM_UPS, _CALLS, _ROUNDS = 3, 5, 3
+# So long together take the calls of a round, or of a graph, at most: training waits for all rounds. Of slow calls, the launch
+# hardly counts, so fewer are enough.
+_ROUND_MS = 5.0
 # Of a network's arrangements: rounds, in each of which every arrangement runs for about so long, or at most so many passes.
 _TURNS, _TURN_MS, _MOST_PASSES = 6, 60.0, 8
 _HOPELESS = 1.25  # an arrangement that takes so much longer than the fastest is not measured again
@@ -108,12 +111,12 @@ def note_calls(training: Training, parts: dict[str, Part]) -> dict[str, Call]:
     return calls
 
 
-def compile_kernels(training: Training) -> None:
-    """Compile the kernels that a batch takes in both directions, each once, side by side on all cores."""
+def compile_kernels(training: Training, further: Iterable[Callable[[], None]] = ()) -> None:
+    """Compile the kernels that a batch, and further calls, take in both directions, each once, side by side on all cores."""
     example = training.example
     enter = partial(torch.cuda.set_device, example.device) if example.is_cuda else None  # each thread has a device of its own
     with keeping_buffers(training.network), ThreadPoolExecutor(count_cores(), initializer=enter) as threads:
-        list(threads.map(lambda kernel: kernel(), load("precompile").collect_kernels([training.run])))
+        list(threads.map(lambda kernel: kernel(), load("precompile").collect_kernels([training.run, *further])))
 
 
 class Stopwatch:
@@ -123,6 +126,11 @@ class Stopwatch:
         """With `graphs`, parts are measured as the GPU takes them, otherwise as they are launched one after another."""
         self._precision, self._graphs, self._decisions = precision, graphs, decisions
         self._known: dict[tuple[object, ...], Times] = {}
+
+    def list_passes(self, calls: Iterable[tuple[Part, Call]]) -> list[Callable[[], None]]:
+        """Return functions that launch the kernels of parts whose times are not known, each of equal calls once."""
+        unknown = {self._key(part, call): (part, call) for part, call in calls if self.recall(part, call) is None}
+        return [partial(_launch, part, call, self._precision) for part, call in unknown.values()]
 
     def recall(self, part: Part, call: Call) -> Times | None:
         """Return the times of a part if they are known."""
@@ -153,25 +161,42 @@ def _list_settings() -> tuple[bool, ...]:
     return cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32, matmul.allow_tf32
 
 
+def _launch(part: Part, call: Call, precision: torch.dtype | None) -> None:
+    """Compute a part forward and backward by its kernel."""
+    x = _draw(call)
+    with keeping_buffers(part), _autocast(call, precision):
+        if not part.find_misfit(x):
+            _pass(part, part.compute, x)
+
+
 def _measure(part: Part, call: Call, precision: torch.dtype | None, graphs: bool) -> Times:
-    x = as_channels_last(torch.randn(call.shape, device=call.device, dtype=call.kind))
-    x.requires_grad_(call.differentiated)
-    autocast = torch.autocast(call.device.type, dtype=precision, enabled=precision is not None, cache_enabled=not graphs)
-    with keeping_buffers(part), autocast:
+    x = _draw(call)
+    with keeping_buffers(part), _autocast(call, precision, cache=not graphs):
         if part.find_misfit(x):
             return Times(float("inf"), 0.0)
         above = as_channels_last(torch.randn_like(part.compute_as_torch(x)))
-        inputs = [one for one in (x, *part.parameters()) if one.requires_grad]
 
         def time_ms(compute: Callable[[Tensor], Tensor]) -> float:
-            def call_once() -> None:
-                y = as_channels_last(compute(x))  # what follows reads channels last
-                if y.requires_grad:
-                    torch.autograd.grad(y, inputs, above.to(y.dtype), allow_unused=True)
-
-            return _time_ms(_record(call_once)) / _CALLS if graphs else _time_ms(call_once)
+            return _time_ms(lambda: _pass(part, compute, x, above), graphs)
 
         return Times(time_ms(part.compute), time_ms(part.compute_as_torch))
+
+
+def _pass(part: Part, compute: Callable[[Tensor], Tensor], x: Tensor, above: Tensor | None = None) -> None:
+    """Compute a part forward, and backward from a gradient `above`."""
+    y = as_channels_last(compute(x))  # what follows reads channels last
+    if y.requires_grad:
+        inputs = [one for one in (x, *part.parameters()) if one.requires_grad]
+        torch.autograd.grad(y, inputs, torch.zeros_like(y) if above is None else above.to(y.dtype), allow_unused=True)
+
+
+def _draw(call: Call) -> Tensor:
+    x = as_channels_last(torch.randn(call.shape, device=call.device, dtype=call.kind))
+    return x.requires_grad_(call.differentiated)
+
+
+def _autocast(call: Call, precision: torch.dtype | None, *, cache: bool = True) -> torch.autocast:
+    return torch.autocast(call.device.type, dtype=precision, enabled=precision is not None, cache_enabled=cache)
 
 
 def recall_arrangements(about: tuple[object, ...], names: Iterable[str], decisions: Decisions) -> dict[str, float] | None:
@@ -265,8 +290,8 @@ def _without_search() -> Iterator[None]:
         torch.backends.cudnn.benchmark = before
 
 
-def _record(call: Callable[[], None]) -> Callable[[], None]:
-    """Return what launches, as one graph, what some of these calls launch: so the launch itself hardly counts."""
+def _record(call: Callable[[], None], calls: int) -> Callable[[], None]:
+    """Return what launches, as one graph, what so many calls launch: so the launch itself hardly counts."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -275,16 +300,21 @@ def _record(call: Callable[[], None]) -> Callable[[], None]:
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for _ in range(_CALLS):
+        for _ in range(calls):
             call()
     return graph.replay
 
 
-def _time_ms(call: Callable[[], None]) -> float:
-    """Return how long a call takes, of several one behind the other; the shortest of some rounds."""
+def _time_ms(call: Callable[[], None], graphs: bool) -> float:
+    """Return how long a call takes, of several one behind the other, of slow ones less; the shortest of some rounds."""
     for _ in range(_WARM_UPS):
         call()
-    return min(_time_calls(call, _CALLS) for _ in range(_ROUNDS))
+    calls = max(1, min(_CALLS, int(_ROUND_MS / max(_time_calls(call, 1), 1e-3))))
+    if not graphs:
+        return min(_time_calls(call, calls) for _ in range(_ROUNDS))
+    replay = _record(call, calls)
+    replay()  # the first one also uploads the graph
+    return min(_time_calls(replay, calls) for _ in range(_ROUNDS)) / calls
 
 
 def _time_calls(call: Callable[[], None], calls: int) -> float:

@@ -1,6 +1,6 @@
 """`accelerate(network)`: replace parts of a network by faster, equivalent ones, and report what was replaced, and why not."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from time import perf_counter
@@ -176,7 +176,7 @@ def _replace_fast(training: Training, replace: Replace, compare: bool, remember:
         recalled = chooser.recall(report)
     with _timing(report, "compile"):
         if recalled is None or recalled.replaced:
-            _compile(training)
+            _compile(training, chooser.list_passes() if recalled is None else ())
     with _timing(report, "measure"):
         made = recalled or chooser.measure(report)
         chooser.decisions.write()
@@ -184,9 +184,9 @@ def _replace_fast(training: Training, replace: Replace, compare: bool, remember:
     return made
 
 
-def _compile(training: Training) -> None:
+def _compile(training: Training, further: Iterable[Callable[[], None]] = ()) -> None:
     with _failing():
-        compile_kernels(training)
+        compile_kernels(training, further)
 
 
 class _FailedError(Exception):

@@ -297,3 +297,40 @@ def test_a_second_call_on_a_gpu_measures_nothing(tmp_path, monkeypatch, graphs):
     assert reports[1].remembered > 0
     assert reports[1].replaced == reports[0].replaced
     assert reports[1].times == reports[0].times
+
+
+def test_kernels_that_are_measured_are_compiled_before_with_those_of_the_network(clock, monkeypatch):
+    network = unet()
+    asked, launched, launch = clock(network), [], measuring._launch
+
+    def note(part, call, precision):
+        launched.append((type(part).__name__, tuple(call.shape)))
+        assert asked.parts == []
+        launch(part, call, precision)
+
+    monkeypatch.setattr(measuring, "_launch", note)
+    accelerate(network, draw(1, 1, 8, 8, 8), precision=None)
+    assert sorted(launched) == sorted(asked.parts) != []
+
+
+@pytest.mark.parametrize("graphs", [False, True], ids=["launches", "graphs"])
+@pytest.mark.parametrize(("ms", "in_a_round"), [(0.1, 5), (1.0, 5), (2.0, 2), (22.0, 1)])
+def test_slow_calls_are_repeated_less(monkeypatch, graphs, ms, in_a_round):
+    """Each takes as long as the test says; a graph as long as its calls."""
+    made, rounds = [], []
+
+    def record(call, calls):
+        return lambda: [call() for _ in range(calls)]
+
+    def time_calls(call, calls):
+        before = len(made)
+        for _ in range(calls):
+            call()
+        rounds.append(calls)
+        return ms * (len(made) - before) / calls
+
+    monkeypatch.setattr(measuring, "_record", record)
+    monkeypatch.setattr(measuring, "_time_calls", time_calls)
+    assert measuring._time_ms(lambda: made.append(None), graphs) == pytest.approx(ms)
+    assert rounds == [1, *[in_a_round] * 3]
+    assert len(made) == (3 + 1 + in_a_round * (1 + 3 * in_a_round) if graphs else 3 + 1 + 3 * in_a_round)
