@@ -1,11 +1,14 @@
 """An experiment on several nodes: what is submitted and started, as pure functions build it; test_slurm_run.py runs one."""
 
 import shlex
+import socket
+import threading
 from pathlib import Path
 
 import pytest
 import yaml
 
+from speedproof.cluster import nodes
 from speedproof.cluster.launch import NODES_VARIABLE, launch_on_nodes, needs_launch, node_command
 from speedproof.cluster.nodes import STORE_PORT, Node, read_node
 from speedproof.cluster.slurm import request_resources
@@ -86,3 +89,45 @@ def test_a_task_knows_which_node_it_has():
     assert read_node({}, 1).leads
     with pytest.raises(TrainingError, match="on 2 nodes, but this job step has 4"):
         read_node(environ, 2)
+
+
+@pytest.fixture
+def three_nodes(monkeypatch):
+    """Return the first of three nodes, which leads, and the two others, all on this machine."""
+    with socket.socket() as free:
+        free.bind(("", 0))
+        monkeypatch.setattr(nodes, "STORE_PORT", free.getsockname()[1])
+    first, *others = (Node(number, 3) for number in range(3))
+    yield first, others
+    first._board.shutdown()
+    first._board.server_close()
+
+
+def test_a_run_has_ended_when_all_nodes_have_said_so(three_nodes):
+    first, others = three_nodes
+    first.announce(4)
+    for node in others:
+        node.await_start(4)
+    others[0].report_end(4)
+    waiting = threading.Thread(target=first.await_ends, args=(4, 2))
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    others[1].report_end(4)
+    waiting.join(10)
+    assert not waiting.is_alive()
+
+
+def test_a_node_whose_run_does_not_end_is_an_error(three_nodes, monkeypatch):
+    monkeypatch.setattr(nodes, "_END_PATIENCE_S", 0.2)
+    first, others = three_nodes
+    for run in (1, 2):
+        first.announce(run)
+    for node in others:
+        node.await_start(1)
+        node.report_end(1)
+    first.await_ends(1, 2)
+    others[0].await_start(2)
+    others[0].report_end(2)
+    with pytest.raises(TrainingError, match=r"^run 2 has not ended on 1 of 3 nodes 0 s after it did on the first node"):
+        first.await_ends(2, 2)

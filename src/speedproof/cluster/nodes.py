@@ -1,15 +1,17 @@
 """An experiment on several nodes: the same program on each, of which the first leads and tells the others what to start.
 
 The leader plans, keeps and converts as on one node. Before each run that needs several nodes it tells the others, over a
-connection to the first node; then all start their processes of it. What fails on one node breaks the run on the
-leader, too, which says why; until then the others wait.
+connection to the first node; then all start their processes of it. It goes on when all have said that theirs have ended. What
+fails on one node breaks the run on the leader, too, which says why; until then the others wait.
 """
 
 import socket
 import socketserver
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TextIO
@@ -20,6 +22,8 @@ STORE_PORT = 29400
 _ASK_AGAIN_S = 1.0  # the first node may start later than the others
 # Runs on one node come in between, and may take days.
 _PATIENCE_S = 30 * 24 * 3600
+# Processes of a run end together, but one may still write its log or its profiler's report.
+_END_PATIENCE_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,23 @@ class Node:
                 return
         raise TrainingError(f"the first of the experiment's nodes ended before run {run}; its log says why")
 
+    def report_end(self, run: int) -> None:
+        """Tell the first node that this one's processes of a run have ended."""
+        with suppress(OSError):  # the first node has ended
+            self._connection.sendall(f"{run}\n".encode())
+
+    def await_ends(self, run: int, others: int) -> None:
+        """Wait until so many other nodes have said that their processes of an announced run have ended.
+
+        Raises:
+            TrainingError: they do not.
+        """
+        if (missing := others - self._board.count_ends(run, others)) > 0:
+            raise TrainingError(
+                f"run {run} has not ended on {missing} of {others + 1} nodes {_END_PATIENCE_S:.0f} s after it did on the first "
+                "node; the job's log says why"
+            )
+
     @cached_property
     def _board(self) -> "_Board":
         return _Board(STORE_PORT)
@@ -55,10 +76,14 @@ class Node:
     @cached_property
     def _announcements(self) -> TextIO:
         """Return the lines of the first node's announcements, past ones first."""
+        return self._connection.makefile(encoding="ascii")
+
+    @cached_property
+    def _connection(self) -> socket.socket:
         given_up = time.monotonic() + _PATIENCE_S
         while True:
             try:
-                return socket.create_connection((self.head, STORE_PORT)).makefile(encoding="ascii")
+                return socket.create_connection((self.head, STORE_PORT))
             except OSError as error:
                 if time.monotonic() > given_up:
                     raise TrainingError(
@@ -68,7 +93,7 @@ class Node:
 
 
 class _Board(socketserver.ThreadingTCPServer):
-    """Sends each node that connects all runs that were announced so far, then each as it is."""
+    """Sends each node that connects all runs that were announced so far, then each as it is; reads which have ended there."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -76,19 +101,33 @@ class _Board(socketserver.ThreadingTCPServer):
     def __init__(self, port: int) -> None:
         self.runs: list[int] = []
         self.changed = threading.Condition()
+        self._ends: Counter[int] = Counter()
         super().__init__(("", port), _Reader)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def add(self, run: int) -> None:
         with self.changed:
+            self._ends[run] = 0
             self.runs.append(run)
             self.changed.notify_all()
 
+    def note_end(self, run: int) -> None:
+        with self.changed:
+            self._ends[run] += 1
+            self.changed.notify_all()
 
-class _Reader(socketserver.BaseRequestHandler):
+    def count_ends(self, run: int, awaited: int) -> int:
+        """Return on how many nodes a run has ended, once these are as many as `awaited`, or after some time."""
+        with self.changed:
+            self.changed.wait_for(lambda: self._ends[run] >= awaited, _END_PATIENCE_S)
+            return self._ends[run]
+
+
+class _Reader(socketserver.StreamRequestHandler):
     server: _Board
 
     def handle(self) -> None:
+        threading.Thread(target=self._read_ends, daemon=True).start()
         sent = 0
         while True:
             with self.server.changed:
@@ -96,6 +135,11 @@ class _Reader(socketserver.BaseRequestHandler):
                     self.server.changed.wait()
             self.request.sendall("".join(f"{run}\n" for run in new).encode())
             sent += len(new)
+
+    def _read_ends(self) -> None:
+        with suppress(OSError, ValueError):  # that node has ended
+            for line in self.rfile:
+                self.server.note_end(int(line))
 
 
 ALONE = Node()

@@ -293,6 +293,7 @@ def follow_experiment(job: Job) -> None:
                 log_folder = rank_folder(folder, job.node.number * variant.gpus)
                 with stoppable():  # only here: waiting for an announcement never comes back to Python
                     _run_processes(job, number, planned, selection, folder, log_folder, folder)
+                job.node.report_end(number)
             except TrainingError:
                 time.sleep(STOP_GRACE_S)  # the node that leads says why, and its end is also this one's
                 raise
@@ -374,6 +375,8 @@ def _do_run(
         try:
             with watching_machine(on_gpu) as machine:
                 monitors = _run_processes(job, number, planned, selection, folder, folder, place, kept_as)
+            if variant.nodes > 1:
+                job.node.await_ends(number, variant.nodes - 1)
         except TrainingError as error:
             if selection and selection.nsys and trace_lost(folder, variant.ranks):
                 raise LostTraceError(str(error)) from None
