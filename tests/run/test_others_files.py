@@ -66,6 +66,27 @@ def test_what_a_run_leaves_is_named_and_what_vanishes_is_not(place):
     assert changes.vanished == []
 
 
+MAPS = (
+    """
+import mmap, sys
+with open(sys.argv[1][1:], "r+b") as file:
+    mapped = mmap.mmap(file.fileno(), 0)
+"""
+    + WAITS
+)
+
+
+def test_what_another_process_maps_into_its_memory_or_has_in_a_variable_is_its(place):
+    """As Nsight Systems' semaphores, and the settings that it names to the program that it profiles."""
+    since_ns = begin()
+    for name in ("semaphore", "settings", "ours"):
+        (place / name).write_bytes(b"1234")
+    command = ["env", f"CONFIG={place}/settings", sys.executable, "-c", MAPS, f":{place}/semaphore"]
+    with running("/", command):
+        found = see(since_ns)
+    assert found == ([f"{place}/ours"], [f"{place}/ours"])
+
+
 @pytest.mark.parametrize("words", [[], ["{place}/made"], ["--folder={place}/made/"]])
 def test_a_folder_in_which_another_process_works_or_that_it_names_is_its(place, words):
     since_ns = begin()

@@ -1,7 +1,8 @@
 """Which files in temporary folders are another program's: runs are not held responsible for those.
 
 The system does not record who wrote a file. But a path is another program's if it also changes while no run of ours can write
-to it. It is one, too, if a process works in it or names it after a run, whose own processes have all ended by then.
+to it. It is one, too, if after a run, whose own processes have all ended by then, a process works in it, or names it in its
+words or variables.
 """
 
 import os
@@ -55,8 +56,9 @@ def _find_parent(process: int) -> int | None:
 
 
 def _list_named(process: Path) -> list[str]:
-    """Return the paths that are whole words of a process, or follow a `=` in one: below temporary folders."""
-    words = (process / "cmdline").read_bytes().decode(errors="surrogateescape").split("\0")
+    """Return the paths that are whole words of a process or its variables, or follow a `=` in one: below temporary folders."""
+    texts = [(process / kind).read_bytes().decode(errors="surrogateescape") for kind in ("cmdline", "environ")]
+    words = [word for text in texts for word in text.split("\0")]
     named = [os.path.normpath(word.rpartition("=")[2]) for word in words if "/" in word]
     return [name for name in named if name.startswith(tuple(f"{folder}/" for folder in _TEMPORARY))]
 

@@ -228,7 +228,7 @@ def list_changed_so_far(folders: Sequence[str]) -> list[Path]:
 
 
 def _list_held(places: Sequence[str]) -> set[str]:
-    """Return the entries of the places in which other programs have files open: what changes there is theirs.
+    """Return the entries of the places in which other programs have files open or mapped: what changes there is theirs.
 
     Of the run itself no process is left.
     """
@@ -240,6 +240,11 @@ def _list_held(places: Sequence[str]) -> set[str]:
             for file in (process / "fd").iterdir():
                 with suppress(OSError):
                     held.add(_name_entry(os.readlink(file), places))  # noqa: PTH115 (many thousands)
+        with suppress(OSError):
+            mapped = (process / "maps").read_text(encoding="utf-8", errors="surrogateescape")
+            names = {f"/{path}" for path in re.findall(r" /(.+)$", mapped, re.MULTILINE)}
+            # Only there: many programs map the same packages' libraries.
+            held.update(_name_entry(name, places) for name in names if is_temporary(name, places, os.environ))
     return held - {""}
 
 
