@@ -45,9 +45,9 @@ def collect_kernels(calls: Iterable[Task]) -> list[Task]:
 def collect_compilations(calls: Iterable[Task]) -> list[Task]:
     """Return functions that compile these calls' kernels and launchers to Triton's folder on disk, for other processes.
 
-    The longest come first: kernels by the length of their source, then launchers, of which equal ones are compiled once.
+    Kernels come first, then launchers, of which equal ones are compiled once.
     """
-    collected = sorted(_collect(calls), key=lambda one: len(one[0].src), reverse=True)
+    collected = _collect(calls)
     kernels = [partial(function.preload, noted["specialization_data"]) for function, noted in collected]
     launchers = {_describe_launcher(noted["signature"]): (function, noted["signature"]) for function, noted in collected}
     return [*kernels, *(partial(make_launcher, *one) for one in launchers.values())]
@@ -59,7 +59,7 @@ def _describe_launcher(signature: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _collect(calls: Iterable[Task]) -> list[tuple[Any, dict[str, Any]]]:
-    """Return the kernels that these calls would launch, and what Triton reports of each."""
+    """Return the kernels that these calls would launch, and what Triton reports of each; those of the longest source first."""
     collected: dict[tuple[str, str], tuple[Any, dict[str, Any]]] = {}
 
     def collect(*, key: str, fn: Any, compile: dict[str, Any], **_: object) -> bool:
@@ -78,7 +78,7 @@ def _collect(calls: Iterable[Task]) -> list[tuple[Any, dict[str, Any]]]:
         # A kernel's key in Triton's cache depends on whether the functions it calls have keys: compute theirs first.
         for called in (wait_for_previous, allow_next):
             called.cache_key  # noqa: B018 (the property remembers it)
-    return list(collected.values())
+    return sorted(collected.values(), key=lambda one: len(one[0].src), reverse=True)
 
 
 def begin_digest() -> None:
