@@ -109,6 +109,26 @@ def test_variants_without_their_traces_are_named_however_many_rounds_were_planne
     assert kept.untraced == ["MONAI fast script"]
 
 
+def test_an_experiment_may_lose_all_its_runs(tmp_path):
+    """An experiment of profiled runs alone stays, without runs, and says which ones it had."""
+    results = write_example(tmp_path / "results", replace(CPU_EXAMPLE, modes=("timed",)))
+    profiled = write_example(tmp_path / "profiled", replace(CPU_EXAMPLE, modes=("profiled",)))
+    variants = [run.run.variant for run in read_results(profiled).runs]
+    write_record([results, profiled], CLAIMS, tmp_path / "record", variants)
+    write_record([tmp_path / "record"], CLAIMS, tmp_path / "again")
+    for record in (tmp_path / "record", tmp_path / "again"):
+        kept = read_results(record)
+        assert {run.run.mode for run in kept.runs} == {"timed"}
+        assert kept.experiments[-1].runs == []
+        assert len(kept.untraced) == len(set(variants))
+        left_out = ", ".join(kept.experiments[-1].left_out)
+        assert (
+            f"{kept.experiments[-1].experiment}: this record leaves out {len(variants)} of its runs"
+            in (record / "report.md").read_text()
+        )
+        assert left_out in (record / "report.md").read_text()
+
+
 def test_a_record_holds_evidence_numbers_and_words_alone(tmp_path):
     write_record([make_results(tmp_path / "results", [CORES])], CLAIMS, tmp_path / "record")
     record = tmp_path / "record"

@@ -65,8 +65,7 @@ FIRST_PLACE = RunPlace(0, None)
 
 def place_runs(order: Sequence[PlannedRun]) -> list[RunPlace]:
     """Return the place of each run of an order."""
-    before = [None, *(run.variant for run in order[:-1])]
-    return [RunPlace(number, follows) for number, follows in enumerate(before)]
+    return [RunPlace(number, order[number - 1].variant if number else None) for number in range(len(order))]
 
 
 class Plan(BaseModel):

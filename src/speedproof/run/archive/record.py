@@ -111,6 +111,8 @@ def _find_titles(experiments: list[Path]) -> dict[str, str]:
     dated: list[tuple[datetime, dict[str, str]]] = []
     for folder in experiments:
         experiment = read_experiment(folder)
+        if not experiment.runs:  # a record that left them all out; it has others, which have the titles, too
+            continue
         runs = [read_run(inside(folder, Path(RUNS_FOLDER, name))) for name in experiment.runs]
         titles = {run.variant: str(run.techniques[TITLE]) for run in runs if TITLE in run.techniques}
         began = min(datetime.fromisoformat(run.started) for run in runs)
