@@ -39,6 +39,23 @@ def ratio_of(comparison, measured="faster", objections=(), metric="training_epoc
     return ratio.model_copy(update={**fields, "needed": None, "quality": None, "objections": list(objections)})
 
 
+@pytest.mark.parametrize(
+    ("measured", "named"),
+    [
+        ([("timed", "one"), ("profiled", "other")], {}),
+        ([("timed", "one"), ("timed", "other"), ("profiled", "third")], {"timed", "profiled"}),
+        ([("timed", "one"), ("profiled", "other"), ("profiled", "third")], {"profiled"}),
+        ([("timed", None), ("profiled", "one")], {"profiled"}),  # None: one number of three machines
+    ],
+)
+def test_a_place_names_its_experiment_if_several_measured_the_same(comparison, measured, named):
+    (row, *_) = comparison.measured
+    rows = [row.model_copy(update={"mode": mode, "experiment": experiment}) for mode, experiment in measured]
+    names = ["one", "other", "third"]
+    reader = Reader(comparison.model_copy(update={"experiments": names, "measured": rows}))
+    assert [reader.place(row).experiment for row in rows] == [row.experiment if row.mode in named else None for row in rows]
+
+
 @pytest.mark.parametrize("measured", MEASURED)
 def test_a_state_is_of_the_variant_that_a_finding_is_about(comparison, measured):
     found = Reader(comparison).read(ratio_of(comparison, measured))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Literal
 
 from speedproof.results.asked import Asked, Counted
@@ -55,7 +56,7 @@ class NamedVariant:
 
 @dataclass(frozen=True)
 class MeasuredPlace:
-    """Where a number holds; the experiment is not named if there is one alone."""
+    """Where a number holds; the experiment is named if more than one has timed runs, or runs of its mode."""
 
     scope: Scope
     hosts: int
@@ -236,9 +237,22 @@ class Reader:
 
     def place(self, row: SampledRow) -> MeasuredPlace:
         """Return where a row's number holds."""
-        several = len(self.comparison.experiments) > 1
+        several = self.are_several("timed") or self.are_several(getattr(row, "mode", "timed"))
         device = self.comparison.conditions.device_name()
         return MeasuredPlace(row.scope, row.hosts, device, row.runs_beside > 0, row.experiment if several else None)
+
+    def are_several(self, mode: Mode) -> bool:
+        """Return whether runs of more than one experiment were measured in a mode."""
+        names = self._measured.get(mode, set())
+        return len(names) > 1 or None in names  # None: one number of several experiments
+
+    @cached_property
+    def _measured(self) -> dict[Mode, set[str | None]]:
+        """Return of which experiments numbers were measured, by mode."""
+        found: dict[Mode, set[str | None]] = {}
+        for one in self.comparison.measured:
+            found.setdefault(one.mode, set()).add(one.experiment)
+        return found
 
     def _read_ratio(self, ratio: Ratio, turned: bool) -> RatioFinding:
         comparison, note = self.comparison, self.comparison.metrics[ratio.metric]

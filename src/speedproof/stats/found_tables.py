@@ -75,7 +75,7 @@ class WayFinding:
     """How a variant's runs reached a quality; levels and ratios by metric, one for each place."""
 
     variant: NamedVariant
-    experiment: str | None  # if the results hold several, and the row is of one
+    experiment: str | None  # if several have timed runs, and the row is of one
     target: float
     runs: int
     reached: int
@@ -258,7 +258,7 @@ class Findings:
         withheld = {(one.target, one.reference, one.candidate): one.reason for one in comparison.unreached}
         return WayFinding(
             NamedVariant(row.variant, row.title),
-            row.experiment,
+            row.experiment if self.reader.are_several("timed") else None,
             row.target,
             row.runs,
             row.reached,
