@@ -199,8 +199,19 @@ def test_epochs_that_our_clock_did_not_see_are_a_condition():
 
 
 def test_that_a_run_has_too_few_epochs_to_check_does_not_say_that_none_was_timed():
-    (found,) = examine(said(0.2, 1.0, arrivals="none"), said(0.1, 1.0, arrivals="none"))
+    (found,) = examine(said(0.2, 1.0, arrivals="none", epochs=1), said(0.1, 1.0, arrivals="none", epochs=1))
     assert describe_objection(found, {"a": "A", "b": "B"}) == "the epochs of both are too few for our clock to check"
+
+
+def test_epochs_of_which_nothing_reached_our_clock_are_not_called_too_few():
+    (found,) = examine(said(0.2, 1.0, arrivals="none"), said(0.1, 1.0, arrivals="none"))
+    assert (found.kind, found.variant, found.blocks, found.names) == ("unobserved", None, False, ["silent"])
+    sentence = "the epochs of both were not observed, because no report of their ends reached our clock"
+    assert describe_objection(found, {"a": "A", "b": "B"}) == sentence
+    hidden = found.model_copy(update={"variant": "b", "values": {"outside_s": 0.9}})
+    assert describe_objection(hidden, {"b": "B"}).endswith(
+        "; mark its epochs (speedproof.marks), or compare whole processes (--metric process_s)"
+    )
 
 
 def test_a_long_start_up_of_the_other_does_not_hide_what_is_not_seen():

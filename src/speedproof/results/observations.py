@@ -13,14 +13,24 @@ Count = Annotated[int, Field(ge=0)]
 # together: several reports came in one read, or faster than the epochs that they report can have taken
 # file: the file was written at once, or is of a format whose rows are not appended
 # replaced: the program put a file of its own in the place of the pipe for its marks
-# none: there are fewer than two epochs
+# none: there are fewer than two epochs, or no report of their ends reached us
 Arrivals = Literal["seen", "together", "file", "replaced", "none"]
+# Why it did not, as results name it. none: fewer than two epochs; silent: more, and no report of their ends reached us
+Unseen = Literal["together", "file", "replaced", "none", "silent"]
+_LEAST_ENDS = 2
 
 # The share of the cores that other programs take on a machine that is not quiet any more. On an idle one of 16 cores it was at
 # most 0.4 % of a second (32 runs: one core busy, all busy in NumPy, files written, asleep), which is 3 % of two cores; beside
 # other work on two cores, 60 to 100 %.
 BUSY_FROM = 0.05
 MOST_CHANGED = 40  # files that a record names
+
+
+def name_unseen(arrivals: Arrivals, epochs: int) -> Unseen | None:
+    """Return why our clock did not see so many epochs end; None if it did."""
+    if arrivals == "seen":
+        return None
+    return "silent" if arrivals == "none" and epochs >= _LEAST_ENDS else arrivals
 
 
 class RunWithout(BaseModel):

@@ -11,7 +11,7 @@ import numpy as np
 
 from speedproof.results.comparison_rows import Objection
 from speedproof.results.folder import MeasuredRun
-from speedproof.results.observations import Arrivals
+from speedproof.results.observations import Arrivals, name_unseen
 from speedproof.results.run_record import OBSERVED
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import LEAST_PAIRS, LowerBound
@@ -354,7 +354,7 @@ def check_unobserved(examined: "Examined") -> list[Objection]:
 
 def _name_cause(runs: Sequence[Clocks]) -> str | None:
     """Return why our clock did not see a variant's epochs in most runs; None if it did."""
-    unseen = [run.arrivals for run in runs if run.observed_s is None]
+    unseen = [name_unseen(run.arrivals, run.epochs) for run in runs if run.observed_s is None]
     seen = len(runs) - len(unseen)
     return Counter(unseen).most_common(1)[0][0] if seen < max(LEAST_SEEN, _SEEN * len(runs)) else None
 

@@ -24,7 +24,7 @@ from speedproof.report.report_tables import describe_utilization
 from speedproof.results.asked import ASKED_FILE, Asked, read_asked
 from speedproof.results.evidence_archive import OLD_EXPERIMENTS_FOLDER
 from speedproof.results.files import digest_of, write_text
-from speedproof.results.observations import Arrivals
+from speedproof.results.observations import Unseen, name_unseen
 from speedproof.results.run_record import PROGRAMS
 from speedproof.run.archive.rebuild import rebuild_report
 from speedproof.run.caches import list_replaced
@@ -421,20 +421,20 @@ def _describe_places(request: ProofRequest) -> list[str]:
     return lines
 
 
-_UNSEEN: dict[Arrivals, str] = {
+_UNSEEN: dict[Unseen, str] = {
     "together": "observed times not available: its reports arrive together",
     "file": "observed times not available: its file is written all at once",
     "replaced": "observed times not available: it writes a marks file of its own",
     "none": "too few for our clock to check",
+    "silent": "observed times not available: no report of their ends reached our clock",
 }
 
 
 def _describe_clock(found: WarmUp, name: str) -> str:
     """Return whether our own clock sees a variant's epochs; if not, why, and what they are checked against instead."""
-    arrivals = found.arrivals[name]
-    if arrivals == "seen":
-        return f"observed {SOURCES[found.reading.source].seen}"
-    return f"{_UNSEEN[arrivals]}; checked against the whole process"
+    unseen = name_unseen(found.arrivals[name], found.epochs[name])
+    seen = f"observed {SOURCES[found.reading.source].seen}"
+    return f"{_UNSEEN[unseen]}; checked against the whole process" if unseen else seen
 
 
 def _describe_units(units: Mapping[str, Sequence[str]], request: ProofRequest) -> str:
