@@ -16,8 +16,8 @@ from speedproof_accelerate.kernels.channels_last import as_channels_last
 from speedproof_accelerate.parts import Part, load
 
 _WARM_UPS, _CALLS, _ROUNDS = 3, 5, 3
-# So long together take the calls of a round, or of a graph, at most: training waits for all rounds. Of slow calls, the launch
-# hardly counts, so fewer are enough.
+# Fewer calls of a round, or of a graph, are enough if they take longer than this together: their launch hardly counts, and
+# training waits for them.
 _ROUND_MS = 5.0
 # Of a network's arrangements: rounds, in each of which every arrangement runs for about so long, or at most so many passes.
 _TURNS, _TURN_MS, _MOST_PASSES = 6, 60.0, 8
@@ -185,8 +185,8 @@ def _measure(part: Part, call: Call, precision: torch.dtype | None, graphs: bool
 def _pass(part: Part, compute: Callable[[Tensor], Tensor], x: Tensor, above: Tensor | None = None) -> None:
     """Compute a part forward, and backward from a gradient `above`."""
     y = as_channels_last(compute(x))  # what follows reads channels last
-    if y.requires_grad:
-        inputs = [one for one in (x, *part.parameters()) if one.requires_grad]
+    inputs = [one for one in (x, *part.parameters()) if one.requires_grad]
+    if y.requires_grad and inputs:  # an activation's parameter alone is not in the part
         torch.autograd.grad(y, inputs, torch.zeros_like(y) if above is None else above.to(y.dtype), allow_unused=True)
 
 
@@ -299,7 +299,8 @@ def _record(call: Callable[[], None], calls: int) -> Callable[[], None]:
             call()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    # "thread_local": other threads go on, such as one that pins memory for batches.
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         for _ in range(calls):
             call()
     return graph.replay

@@ -334,3 +334,13 @@ def test_slow_calls_are_repeated_less(monkeypatch, graphs, ms, in_a_round):
     assert measuring._time_ms(lambda: made.append(None), graphs) == pytest.approx(ms)
     assert rounds == [1, *[in_a_round] * 3]
     assert len(made) == (3 + 1 + in_a_round * (1 + 3 * in_a_round) if graphs else 3 + 1 + 3 * in_a_round)
+
+
+def test_a_norm_without_weights_on_the_example_has_only_its_activations_gradient(clock, monkeypatch):
+    measure = measuring._measure
+    monkeypatch.setattr(measuring, "_time_ms", lambda call, graphs: call() or 1.0)
+    network = nn.Sequential(nn.InstanceNorm3d(2), nn.PReLU(), nn.Conv3d(2, 2, 3, padding=1)).to(DEVICE)
+    clock(network)
+    monkeypatch.setattr(measuring, "_measure", measure)
+    report = accelerate(network, draw(1, 2, 4, 4, 4), precision=None)
+    assert Entry("0", "InstanceNorm3d", "torch's own is not slower than with its activation") in report.kept

@@ -1,6 +1,6 @@
 """Batches for training and validation, which are made on the training device."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -59,3 +59,25 @@ class AugmentedBatches:
         images, labels = (batch[key].to(self._device, non_blocking=True) for key in ("data", "target"))
         images, target = self._pipeline(images, labels)
         return {"data": images, "target": target, "keys": batch["keys"]}
+
+
+class LateLoader:
+    """Batches of a loader that is made for the first of them.
+
+    Attributes:
+        made: that loader; None before.
+    """
+
+    def __init__(self, make: Callable[[], Iterator[Batch]]) -> None:
+        """Take what makes the loader."""
+        self.made: Iterator[Batch] | None = None
+        self._make = make
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        """Return the next batch."""
+        if self.made is None:
+            self.made = self._make()
+        return next(self.made)

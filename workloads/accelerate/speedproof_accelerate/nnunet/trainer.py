@@ -1,5 +1,6 @@
 """nnU-Net's trainer with the loader and the augmentation on the device, and an accelerated network."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from speedproof_accelerate import accelerate
 from speedproof_accelerate.nnunet.augmentation.pipeline import Pipeline, UnsupportedTransformError, translate_pipeline
-from speedproof_accelerate.nnunet.loading import AugmentedBatches, ResidentPatches
+from speedproof_accelerate.nnunet.loading import AugmentedBatches, LateLoader, ResidentPatches
 from speedproof_accelerate.nnunet.short_epochs import nnUNetTrainerShortEpochs
 from speedproof_accelerate.nnunet.volumes import count_bytes, find_free_bytes, load_cases
 
@@ -56,17 +57,33 @@ class nnUNetTrainerSpeedproof(nnUNetTrainerShortEpochs):  # noqa: N801  # nnU-Ne
             optimizer = schedule.optimizer = make_fused_sgd(optimizer)
         return optimizer, schedule
 
-    def _accelerate_network(self, images: Tensor) -> None:
-        """Accelerate the network for such batches."""
+    def on_train_epoch_start(self) -> None:
+        """Begin an epoch as nnU-Net does; the first one accelerates the network, as nnU-Net's compiles it."""
+        super().on_train_epoch_start()
+        if not self._accelerated:
+            self._accelerate_network()
+
+    def _accelerate_network(self) -> None:
         on_gpu = self.device.type == "cuda"
-        example = images if on_gpu else None
+        shape = (self.batch_size, self.num_input_channels, *self.configuration_manager.patch_size)
+        example = torch.randn(shape, device=self.device) if on_gpu else None
         report = accelerate(self.network, example, torch.float16 if on_gpu else None, graphs=on_gpu)
         self.print_to_log_file(report)
-        lay_out_momenta(self.optimizer)
+        lay_out_states(self.optimizer)
+        if on_gpu:
+            torch.cuda.empty_cache()  # what was measured with is free for cases
         self._accelerated = True
 
     def get_dataloaders(self) -> tuple[Any, Any]:
-        """Return loaders of batches on the device; nnU-Net's own for what has no counterpart here."""
+        """Return loaders of batches on the device; nnU-Net's own for what has no counterpart here.
+
+        They are made for the first batch. By then the network is recorded: what memory that takes is known, and no thread that
+        pins memory could disturb it.
+        """
+        made = cache(self._make_loaders)
+        return LateLoader(lambda: made()[0]), LateLoader(lambda: made()[1])
+
+    def _make_loaders(self) -> tuple[Any, Any]:
         try:
             if self.is_cascaded:
                 raise UnsupportedTransformError("the previous stage's segmentation has no counterpart")
@@ -129,16 +146,10 @@ class nnUNetTrainerSpeedproof(nnUNetTrainerShortEpochs):  # noqa: N801  # nnU-Ne
         )
 
     def take_step(self, batch: dict) -> dict:
-        """Take nnU-Net's training step without waiting for the device: the loss stays there.
-
-        The first step accelerates the network, as nnU-Net's own first step compiles it.
-        """
-        images = batch["data"].to(self.device)
-        if not self._accelerated:
-            self._accelerate_network(images)
+        """Take nnU-Net's training step without waiting for the device: the loss stays there."""
         self.optimizer.zero_grad(set_to_none=True)
         with torch.autocast(self.device.type, enabled=self.device.type == "cuda"):
-            loss = self.loss(self.network(images), move_targets(batch["target"], self.device))
+            loss = self.loss(self.network(batch["data"].to(self.device)), move_targets(batch["target"], self.device))
         scaler = self.grad_scaler
         (loss if scaler is None else scaler.scale(loss)).backward()
         if scaler is not None:
@@ -159,13 +170,15 @@ class nnUNetTrainerSpeedproof(nnUNetTrainerShortEpochs):  # noqa: N801  # nnU-Ne
     def load_checkpoint(self, filename_or_checkpoint: dict | str) -> None:
         """Continue from a checkpoint, also from one of a device on which weights had another memory order."""
         super().load_checkpoint(filename_or_checkpoint)
-        lay_out_momenta(self.optimizer)
+        lay_out_states(self.optimizer)
 
     def on_train_end(self) -> None:
         """Give nnU-Net the loaders whose processes it stops."""
         for name in ("dataloader_train", "dataloader_val"):
-            if isinstance(loader := getattr(self, name), AugmentedBatches):
-                setattr(self, name, loader.source)
+            loader = getattr(self, name)
+            if isinstance(loader, LateLoader):
+                loader = loader.made
+            setattr(self, name, loader.source if isinstance(loader, AugmentedBatches) else loader)
         super().on_train_end()
 
 
@@ -174,20 +187,40 @@ def move_targets(targets: Tensor | list[Tensor], device: torch.device) -> Tensor
     return [one.to(device) for one in targets] if isinstance(targets, list) else targets.to(device)
 
 
-def lay_out_momenta(optimizer: torch.optim.Optimizer) -> None:
-    """Give momenta the memory order of their weights, as a fused optimizer requires."""
+def lay_out_states(optimizer: torch.optim.Optimizer) -> None:
+    """Give momenta, and what else is kept of each weight, the memory order of the weights, as a fused optimizer requires."""
     for parameter, state in optimizer.state.items():
-        if (momentum := state.get("momentum_buffer")) is not None:
-            state["momentum_buffer"] = torch.empty_like(parameter).copy_(momentum)
+        for name, kept in state.items():
+            if isinstance(kept, Tensor) and kept.shape == parameter.shape and kept.stride() != parameter.stride():
+                state[name] = torch.empty_like(parameter, dtype=kept.dtype).copy_(kept)
 
 
 def make_fused_sgd(optimizer: torch.optim.SGD) -> torch.optim.SGD:
     """Return an optimizer with the same settings, of the same parameters, that updates all of them in one launch.
 
-    Its momenta begin as zeros: torch would leave them uninitialized if the gradient scaler skipped the first step.
+    Its momenta begin as zeros: torch would leave them uninitialized if the gradient scaler skipped the first step. nnU-Net's
+    own trainer may continue from what it saves.
     """
     parameters = [one for group in optimizer.param_groups for one in group["params"]]
     fused = torch.optim.SGD(parameters, **{**optimizer.defaults, "foreach": None, "fused": True})
     for one in parameters:
         fused.state[one]["momentum_buffer"] = torch.zeros_like(one)
+    fused.register_state_dict_post_hook(_save_for_any)
+    fused.register_load_state_dict_post_hook(_fuse)
     return fused
+
+
+def _save_for_any(_: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
+    """Return an optimizer's state with tensors in plain memory order, and without its way of updating."""
+    states = {
+        number: {name: kept.contiguous() if isinstance(kept, Tensor) else kept for name, kept in state.items()}
+        for number, state in saved["state"].items()
+    }
+    return {**saved, "state": states, "param_groups": [{**group, "fused": None} for group in saved["param_groups"]]}
+
+
+def _fuse(optimizer: torch.optim.Optimizer) -> None:
+    """Update in one launch, whatever saved the state that was loaded."""
+    for group in optimizer.param_groups:
+        group |= {"fused": True, "foreach": None}
+    lay_out_states(optimizer)

@@ -15,9 +15,10 @@ from batchgeneratorsv2.transforms.utils.compose import ComposeTransforms
 from nnunetv2.training.logging.nnunet_logger import MetaLogger
 from nnunetv2.training.nnUNetTrainer.nnUNetTrainer import nnUNetTrainer
 
+from speedproof_accelerate.nnunet import trainer as trainer_module
 from speedproof_accelerate.nnunet.loading import AugmentedBatches, ResidentPatches
 from speedproof_accelerate.nnunet.short_epochs import SETTINGS, IterationRanges, nnUNetTrainerShortEpochs
-from speedproof_accelerate.nnunet.trainer import nnUNetTrainerSpeedproof
+from speedproof_accelerate.nnunet.trainer import lay_out_states, nnUNetTrainerSpeedproof
 from speedproof_accelerate.nnunet.volumes import load_cases
 
 CONFIGURATIONS = ["3d_fullres", "2d"]
@@ -75,7 +76,7 @@ def test_momenta_have_the_memory_order_of_weights(make_trainer, monkeypatch, tmp
     saved = make_trainer(nnUNetTrainerSpeedproof)
     saved.initialize()
     before = [one.stride() for one in saved.network.parameters()]
-    saved._accelerate_network(next(saved.get_dataloaders()[0])["data"])
+    saved.on_train_epoch_start()
     assert before != [one.stride() for one in saved.network.parameters()]
     assert_same_order(saved)
     for parameter, state in saved.optimizer.state.items():
@@ -90,6 +91,69 @@ def test_momenta_have_the_memory_order_of_weights(make_trainer, monkeypatch, tmp
     for one, other in pairs:
         momenta = (saved.optimizer.state[one]["momentum_buffer"], loaded.optimizer.state[other]["momentum_buffer"])
         assert torch.equal(*momenta)
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_nnunets_own_trainer_continues_from_its_checkpoint(make_trainer, monkeypatch, tmp_path):
+    """Its weights are contiguous, and it does not update all in one launch."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    saved = make_trainer(nnUNetTrainerSpeedproof)
+    saved.initialize()
+    saved.on_train_epoch_start()
+    for parameter, state in saved.optimizer.state.items():
+        state["momentum_buffer"].copy_(torch.randn(parameter.shape))
+    saved.save_checkpoint(str(tmp_path / "checkpoint.pth"))
+    for kind in (nnUNetTrainer, nnUNetTrainerSpeedproof):
+        loaded = make_trainer(kind)
+        loaded.load_checkpoint(str(tmp_path / "checkpoint.pth"))
+        assert_same_order(loaded)
+        assert [group["fused"] for group in loaded.optimizer.param_groups] == [kind is nnUNetTrainerSpeedproof or None]
+        for one, other in zip(saved.network.parameters(), loaded.network.parameters(), strict=True):
+            momenta = (saved.optimizer.state[one]["momentum_buffer"], loaded.optimizer.state[other]["momentum_buffer"])
+            assert torch.equal(*momenta)
+
+
+def test_all_that_an_optimizer_keeps_of_a_weight_gets_its_memory_order():
+    weight = torch.nn.Parameter(torch.randn(4, 3, 3, 3, 3))
+    optimizer = torch.optim.Adam([weight], amsgrad=True)
+    weight.sum().backward()
+    optimizer.step()
+    before = {name: kept.clone() for name, kept in optimizer.state[weight].items()}
+    weight.data = weight.data.to(memory_format=torch.channels_last_3d)
+    lay_out_states(optimizer)
+    state = optimizer.state[weight]
+    assert all(torch.equal(state[name], kept) for name, kept in before.items())
+    assert {name for name, kept in state.items() if kept.stride() == weight.stride()} == {
+        "exp_avg",
+        "exp_avg_sq",
+        "max_exp_avg_sq",
+    }
+
+
+@pytest.mark.usefixtures("short")
+def test_the_network_is_accelerated_in_the_first_epoch_and_then_cases_are_loaded(make_trainer, monkeypatch):
+    """What memory is free for cases is known only then. A trainer that takes steps of its own is accelerated, too."""
+    done = []
+
+    class WithOwnStep(nnUNetTrainerSpeedproof):
+        def train_step(self, batch):
+            done.append("step")
+            return super().train_step(batch)
+
+        def on_epoch_start(self):
+            super().on_epoch_start()
+            done.append("epoch")
+
+    for name in ("accelerate", "find_free_bytes"):
+        original = getattr(trainer_module, name)
+
+        def note(*given, name=name, original=original, **named):
+            done.append(name)
+            return original(*given, **named)
+
+        monkeypatch.setattr(trainer_module, name, note)
+    make_trainer(WithOwnStep).run_training()
+    assert done == ["epoch", "accelerate", "find_free_bytes", *["step"] * 3, "epoch", *["step"] * 3]
 
 
 def assert_same_order(trainer):
@@ -124,6 +188,7 @@ def test_on_a_gpu_it_trains_with_graphs(make_trainer, configuration, capsys):
 def test_on_a_gpu_the_cpu_waits_for_nothing_within_an_epoch(make_trainer, configuration):
     trainer = make_trainer(nnUNetTrainerSpeedproof, configuration, "cuda")
     trainer.initialize()
+    trainer.on_train_epoch_start()
     loader = trainer.get_dataloaders()[0]
     for _ in range(4):  # libraries choose kernels, the optimizer and the scaler make their state
         trainer.train_step(next(loader))
@@ -223,7 +288,7 @@ def test_batches_of_streamed_cases_are_those_of_resident_ones(make_trainer, conf
     batches = []
     for share in (0.4, 0.0):
         trainer.resident_share = share
-        loaders = trainer.get_dataloaders()
+        loaders = trainer._make_loaders()
         assert all(isinstance(one, AugmentedBatches) for one in loaders)
         assert isinstance(loaders[0].source, ResidentPatches) == (share > 0)
         torch.manual_seed(2)
@@ -257,7 +322,7 @@ def test_without_a_counterpart_the_published_loader_augments(make_trainer, capsy
 
     trainer = make_trainer(WithDeformation)
     trainer.initialize()
-    loaders = trainer.get_dataloaders()
+    loaders = trainer._make_loaders()
     assert not any(isinstance(one, AugmentedBatches) for one in loaders)
     assert "SpatialTransform: elastic deformation has no counterpart" in capsys.readouterr().out
 
