@@ -317,6 +317,13 @@ def test_a_file_that_is_cut_off_anywhere_says_so(tmp_path_factory, form, share, 
     assert (said.startswith(str(path)) and "\n" not in said and "again" in said) or "give a trace" in said
 
 
+def test_a_category_that_is_no_text_is_nobodys(tmp_path):
+    content = json.loads(json.dumps(FORMS["torch"][0]))
+    content["traceEvents"].append({**content["traceEvents"][-1], "ph": "X", "cat": []})
+    convert_input(write_json(tmp_path / "a.json", content), tmp_path / "trace")
+    analyze_trace(tmp_path / "trace")
+
+
 STRANGE = st.sampled_from([None, -1, 2**70, 1.5, "x", "5", [], {}, True, "Device", "Stream #", 1e300])
 
 

@@ -25,7 +25,7 @@ def refuse_others(path: Path, event: dict[str, Any], own: str) -> None:
 
 def _find_producer(event: dict[str, Any]) -> str | None:
     """Return the profiler of an event that only one writes, by the name that its traces have; None: any could."""
-    if event.get("ph") == "X" and event.get("cat") in _OF_TORCH:
+    if event.get("ph") == "X" and str(event.get("cat")) in _OF_TORCH:
         return "kineto"
     if isinstance(process := event.get("pid"), str) and _OF_NSIGHTFUL.fullmatch(process):
         return "nsightful"
