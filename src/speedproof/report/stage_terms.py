@@ -8,11 +8,13 @@ from speedproof.report.accounts import NOTHING_S, Account, TermKey, build_accoun
 from speedproof.report.document import Element, Row, make_table, write_row
 from speedproof.report.prose import Prose
 from speedproof.results.folder import Results
+from speedproof.results.summary import Summary
+from speedproof.trace.similarity import find_obstacle
 from speedproof.util.numbers import format_change
 
 _PROSE = Prose("results.md.j2")
 _FEWEST = 3  # stages: of two, the list of changes says it all
-_ROWS = 8  # the largest terms; the others make one row
+_ROWS = 8  # the terms of the largest changes; the others make one row
 _NAMED = 3  # stages of a row
 _NOTABLE_SHARE = 0.1  # of a row's largest change: a stage that changes less is not named
 
@@ -27,16 +29,20 @@ def compose_stage_terms(accounts: Sequence[Account]) -> list[Element]:
 
 
 def read_stage_accounts(results: Results) -> list[Account]:
-    """Return the accounts of the ablation's traced stages. A title also names the stages before it that were not traced."""
+    """Return the accounts of the ablation's traced stages that compare with the one before.
+
+    A title also names the stages before it that were not traced, or do not compare.
+    """
     of_ablation = results.of_ablation()
     titles = {run.run.variant: run.title for run in of_ablation.runs}
     accounts: list[Account] = []
     untraced: list[str] = []
+    last: Summary | None = None
     for stage in of_ablation.ablation:
         run = of_ablation.trace_of(stage)
-        if run and run.summary and run.summary.epochs:
+        if run and run.summary and run.summary.epochs and (last is None or find_obstacle(last, run.summary) is None):
             accounts.append(build_account(" and ".join([*untraced, run.title]), run.summary))
-            untraced = []
+            untraced, last = [], run.summary
         else:
             untraced = [*untraced, titles.get(stage, stage)] if accounts else []
     return accounts
@@ -48,21 +54,27 @@ def _list_rows(accounts: Sequence[Account]) -> list[Row]:
     changes = [(after.title, subtract_accounts(before, after)) for before, after in pairwise(accounts)]
     terms, whole = list_terms(accounts), subtract_accounts(accounts[0], accounts[-1])
     terms.sort(key=lambda term: -max(abs(change[term]) for _, change in changes if term in change))
-    largest = sorted(terms[:_ROWS], key=lambda term: -abs(whole.get(term, 0.0)))
+    shown = terms[:_ROWS] if len(terms) > _ROWS + 1 else terms
+    largest = sorted(shown, key=lambda term: -abs(whole.get(term, 0.0)))
     groups = [(name_term(term), [term]) for term in largest]
-    if others := terms[_ROWS:]:
-        groups.append((f"{len(others)} smaller parts", others))
+    if others := terms[len(shown) :]:
+        groups.append((f"{len(others)} parts that change less", others))
     groups.append(("all", terms))
     rows = []
     for name, group in groups:
         before, after = _sum(first, group), _sum(last, group)
         stages = [(title, _sum(change, group)) for title, change in changes]
-        rows.append(write_row(name, before, after, format_change(after - before), _name_largest(stages)))
+        rows.append(write_row(name, before, after, format_change(_settle(after - before)), _name_largest(stages)))
     return rows
 
 
 def _sum(terms: Mapping[TermKey, float], group: Sequence[TermKey]) -> float:
-    return math.fsum(terms.get(term, 0.0) for term in group)
+    return _settle(math.fsum(terms.get(term, 0.0) for term in group))
+
+
+def _settle(seconds: float) -> float:
+    """Return a time, or 0 if it is nothing but rounding."""
+    return seconds if abs(seconds) > NOTHING_S else 0.0
 
 
 def _name_largest(stages: Sequence[tuple[str, float]]) -> str:
