@@ -1,8 +1,8 @@
-"""An experiment on several nodes: the same program on each, of which the first leads and tells the others what to start.
+"""An experiment on several nodes: the same program runs on each, and node 0 leads.
 
-The leader plans, keeps and converts as on one node. Before each run that needs several nodes it tells the others, over a
-connection to the first node; then all start their processes of it. It goes on when all have said that theirs have ended. What
-fails on one node breaks the run on the leader, too, which says why; until then the others wait.
+The leader plans the runs, stores their results and converts their traces. The other nodes connect to it. Before a run that needs
+several nodes, it announces the run; then all of them start their processes. It goes on when each has reported the end of its own.
+If processes fail on one node, the run also fails on the leader, whose log names the reason; meanwhile the others wait.
 """
 
 import socket
@@ -58,7 +58,7 @@ class Node:
             self._connection.sendall(f"{run}\n".encode())
 
     def await_ends(self, run: int, others: int) -> None:
-        """Wait until so many other nodes have said that their processes of an announced run have ended.
+        """Wait until so many other nodes have reported the end of an announced run.
 
         Raises:
             TrainingError: they do not.
