@@ -1,8 +1,8 @@
 """An experiment on several nodes: the same program runs on each, and node 0 leads.
 
-The leader plans the runs, stores their results and converts their traces. The other nodes connect to it. Before a run that needs
-several nodes, it announces the run; then all of them start their processes. It goes on when each has reported the end of its own.
-If processes fail on one node, the run also fails on the leader, whose log names the reason; meanwhile the others wait.
+The leader plans the runs, stores their results and converts their traces. The other nodes connect to it. Before a run that
+needs several nodes, it announces the run; then all of them start their processes. It goes on when each has reported the end of
+its own. If processes fail on one node, the run also fails on the leader, whose log names the reason; meanwhile the others wait.
 """
 
 import socket

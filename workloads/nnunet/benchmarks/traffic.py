@@ -1,10 +1,11 @@
-"""How much a training iteration of nnU-Net's networks must multiply and move: a lower bound of its time. It needs no GPU.
+"""The FLOP and the memory traffic of a training iteration of nnU-Net's networks: a lower bound of its time. It needs no GPU.
 
-    python workloads/nnunet/benchmarks/traffic.py PLANS.json … [--configuration 3d_fullres] [--terabytes 3.35] [--teraflops 989]
+    python workloads/nnunet/benchmarks/traffic.py PLANS.json … [--configuration 2d] [--terabytes 3.35] [--teraflops 989]
 
-A convolution multiplies and moves for its result, for the gradient of its weights and, but for the network's first, for that of
-its input. A norm with its activation reads its input twice and writes once; its gradient reads two tensors twice, writes one.
-Values are of half precision; weights are free. Loss, optimizer, additions, concatenations and augmentation are not counted.
+A convolution computes its output, the gradient of its weights and, but for the network's first, the gradient of its input. Each
+reads or writes its input and its output once. A norm with its activation reads its input twice and writes once; backward, it
+reads two tensors twice and writes one. Tensors are of half precision. Not counted: weights, loss, optimizer, additions,
+concatenations, augmentation.
 """
 
 import argparse
@@ -27,13 +28,13 @@ _NORMS = nn.InstanceNorm2d | nn.InstanceNorm3d
 
 @dataclass(frozen=True)
 class Work:
-    """What one operation multiplies and moves, forward and backward."""
+    """The FLOP and the traffic of one operation, forward and backward."""
 
     flop: int
     moved: int  # bytes
 
     def bound_s(self, flop_per_s: float, bytes_per_s: float) -> float:
-        """Return the least time: multiplying and moving may overlap."""
+        """Return the least time: computing and moving may overlap."""
         return max(self.flop / flop_per_s, self.moved / bytes_per_s)
 
 
@@ -78,12 +79,12 @@ def main() -> None:
     """Print a table in Markdown."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("plans", type=Path, nargs="+", help="nnU-Net's plans")
-    parser.add_argument("--configuration", default="3d_fullres")
-    parser.add_argument("--terabytes", type=float, default=3.35, help="a second, of the GPU's memory (an H100's data sheet)")
-    parser.add_argument("--teraflops", type=float, default=989, help="a second, of the GPU's tensor cores (its data sheet)")
-    parser.add_argument("--reached", type=float, default=440, help="of these, as many as convolutions were seen to reach")
+    parser.add_argument("--configuration", default="3d_fullres", help="of the plans; default: %(default)s")
+    parser.add_argument("--terabytes", type=float, default=3.35, help="memory bandwidth in TB/s; default: an H100 SXM")
+    parser.add_argument("--teraflops", type=float, default=989, help="rate of tensor cores in TFLOP/s; default: its own")
+    parser.add_argument("--reached", type=float, default=440, help="TFLOP/s that convolutions reach; default: %(default)s")
     asked = parser.parse_args()
-    titles = ["plans", "batch", "TFLOP", "convolutions move", "norms move", "at least", "at the speed that was reached"]
+    titles = ["plans", "batch", "TFLOP", "convolution traffic", "norm traffic", "lower bound", f"at {asked.reached:g} TFLOP/s"]
     print("| " + " | ".join(titles) + " |\n|" + " --- |" * len(titles))
     for plans in asked.plans:
         network, shape = make_planned(plans, asked.configuration)
