@@ -58,7 +58,7 @@ class nnUNetTrainerSpeedproof(nnUNetTrainerShortEpochs):  # noqa: N801  # nnU-Ne
         return optimizer, schedule
 
     def on_train_epoch_start(self) -> None:
-        """Begin an epoch as nnU-Net does; the first one accelerates the network, as nnU-Net's compiles it."""
+        """Begin an epoch as nnU-Net does; the first one accelerates the network. There nnU-Net's own trainer compiles it."""
         super().on_train_epoch_start()
         if not self._accelerated:
             self._accelerate_network()
