@@ -167,19 +167,50 @@ def test_a_secret_that_a_program_printed_is_not_kept(tmp_path):
     assert kept == {"logging in with HF_TOKEN=<secret>\nepoch 1\n"}
 
 
-def test_a_command_is_kept_without_where_its_program_lies(tmp_path):
-    results = write_example(tmp_path / "results", TIMED)
+def rewrite_runs(results, change):
+    """Change what each run's file of results holds, and correct the checksums."""
     for experiment in (results / "experiments").iterdir():
         digests = {}
         for file in experiment.glob("runs/*/run.json"):
             run = json.loads(file.read_text())
-            run["command"] = ["/opt/of mine/python3", "train.py"]
-            run["techniques"]["command"] = "/home/someone/bin/python3 train.py --lr 0.1"
+            change(run)
             file.write_text(json.dumps(run))
             digests[file.relative_to(experiment).as_posix()] = sha256_of(file)
         record = json.loads((experiment / "experiment.json").read_text())
         record["digests"] |= digests
         write_sealed(experiment / "experiment.json", Experiment.model_validate(record))
+
+
+def test_a_command_is_kept_without_where_its_program_lies(tmp_path):
+    def name_programs(run):
+        run["command"] = ["/opt/of mine/python3", "train.py"]
+        run["techniques"]["command"] = "/home/someone/bin/python3 train.py --lr 0.1"
+
+    results = write_example(tmp_path / "results", TIMED)
+    rewrite_runs(results, name_programs)
     write_record([results], CLAIMS, tmp_path / "record")
     (kept, *_) = find_files(tmp_path / "record", "experiments/*/runs/*/run.json")
     assert read_json(kept)["techniques"]["command"] == "python3 train.py --lr 0.1"
+
+
+def test_what_lies_outside_of_the_working_folder_is_still_told_apart(tmp_path):
+    names = [
+        "data/cases.npz",
+        "~/out/log.txt",
+        "/tmp/of mine/pack.tgz",
+        "/dev/shm/queue",
+        "/opt/packages/tool.py",
+        "<tmp>/kept",
+    ]
+
+    def name_changed(run):
+        run["observed"] = {"changed": names, "machine": {"cores": 2, "seconds": 1.0, "gpu_processes": ["/opt/mine/train"]}}
+
+    results = write_example(tmp_path / "results", TIMED)
+    rewrite_runs(results, name_changed)
+    write_record([results], CLAIMS, tmp_path / "record")
+    (kept, *_) = find_files(tmp_path / "record", "experiments/*/runs/*/run.json")
+    observed = read_json(kept)["observed"]
+    told = ["data/cases.npz", "~/out/log.txt", "<tmp>/of mine/pack.tgz", "<tmp>/queue", "<path>/tool.py", "<tmp>/kept"]
+    assert observed["changed"] == told
+    assert observed["machine"]["gpu_processes"] == ["train"]

@@ -24,6 +24,9 @@ _LEAST_ENDS = 2
 # other work on two cores, 60 to 100 %.
 BUSY_FROM = 0.05
 MOST_CHANGED = 40  # files that a record names
+# How the names of files outside of the working folder begin; the last two in records, which keep no machine's paths.
+TEMPORARY, ELSEWHERE = "<tmp>/", "<path>/"
+OUTSIDE = ("/", "~", TEMPORARY, ELSEWHERE)
 
 
 def name_unseen(arrivals: Arrivals, epochs: int) -> Unseen | None:

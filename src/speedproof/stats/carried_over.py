@@ -17,7 +17,7 @@ import numpy as np
 
 from speedproof.results.comparison_rows import Objection
 from speedproof.results.folder import MeasuredRun
-from speedproof.results.observations import WarmUpObserved
+from speedproof.results.observations import OUTSIDE, TEMPORARY, WarmUpObserved
 from speedproof.stats.estimates import bounded_exp, one_sided_quantile
 from speedproof.stats.metrics import PROCESS, default_metric, measure_run
 from speedproof.stats.order_profit import LEAST_ROUNDS, estimate_profit, order_round
@@ -131,7 +131,7 @@ def _find_confirmed(own: _Lives, other: _Lives | None, speedup: float) -> list[s
     if other and other.of_epochs == own.of_epochs and keeps_gain(run, other.warm_up, times_s, own.of_epochs):
         return []
     # In temporary folders other programs may have written, too.
-    return sorted((name for name in own.warm_up.changed if run.hides(name)), key=lambda name: name.startswith("/"))
+    return sorted((name for name in own.warm_up.changed if run.hides(name)), key=lambda name: name.startswith(("/", TEMPORARY)))
 
 
 def _differ(speedup: float, firsts_s: Sequence[float], later_s: Sequence[float]) -> bool:
@@ -166,7 +166,7 @@ def _find_by_first(own: _Lives, speedup: float, elsewhere: Collection[str]) -> l
 
 def _is_linked(name: str) -> bool:
     """Return whether a file lies behind a link of the working folder, where no other program writes."""
-    return not name.startswith(("/", "~"))
+    return not name.startswith(OUTSIDE)
 
 
 def _folder_of(name: str) -> str:

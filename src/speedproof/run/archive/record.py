@@ -6,10 +6,12 @@ Analyses, figures and the page are made from it (`speedproof results report --fr
 profiler reports and their exports stay behind.
 """
 
+import re
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from speedproof.report.markdown import PICTURE_FILE, write_report
 from speedproof.results.asked import ASKED_FILE, read_asked
@@ -25,9 +27,10 @@ from speedproof.results.experiment import (
     read_experiment,
     read_whole_experiment,
 )
-from speedproof.results.files import opened, read_record, read_text, sha256_of, write_json, write_sealed, write_text
+from speedproof.results.files import opened, read_json, read_record, read_text, sha256_of, write_json, write_sealed, write_text
 from speedproof.results.folder import ANALYSIS_FOLDER, list_experiments, read_results, read_titles
 from speedproof.results.names import inside
+from speedproof.results.observations import ELSEWHERE, TEMPORARY
 from speedproof.results.run_record import LOG_FILE, RUN_FILE, TITLE, TRACE_FOLDER, Run, read_run
 from speedproof.results.trace_tables import read_table, without_operators, write_table
 from speedproof.run.archive.rebuild import MARKDOWN_FILE, rebuild_numbers
@@ -39,6 +42,9 @@ from speedproof.util.temporary_folder import own_folder
 from speedproof.util.units import MIB
 
 PLAIN_FILES = (MARKDOWN_FILE, PICTURE_FILE, COMPARISON_FILE)  # of a record: what is read without opening its archive
+# Fields of what was observed of a run, and the folders where programs of others write, too.
+_NAMES_OF_FILES = frozenset({"changed", "changed_code", "judged_by", "names", "not_hidden", "own_not_hidden", "spoilt"})
+_IN_TEMPORARY = re.compile(r"/(tmp|var/tmp|dev/shm)/")
 RECORD_LIMIT_MIB = 32  # an ablation of 25 stages with all its traces, five variants and five experiments beside it, is 28
 
 
@@ -202,10 +208,27 @@ def _keep_table(source: Path, target: Path) -> None:
         lines = read_text(source).splitlines(keepends=True)
         write_text(target, "".join(line for line in lines if ", op_id = " not in line))
     elif source.name == RUN_FILE:  # whose command says where programs lie
-        write_text(target, shorten_paths(read_text(source)))
+        write_json(target, _without_places(read_json(source)))
     else:
         with opened(source) as file, target.open("wb") as copy:
             shutil.copyfileobj(file, copy)
+
+
+def _without_places(value: Any, name: Callable[[str], str] = shorten_paths) -> Any:
+    """Return what a JSON file holds, with names of files and folders instead of their paths."""
+    if isinstance(value, dict):
+        return {key: _without_places(one, _name_outside if key in _NAMES_OF_FILES else name) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_without_places(one, name) for one in value]
+    return name(value) if isinstance(value, str) else value
+
+
+def _name_outside(path: str) -> str:
+    """Return a file's name that still tells whether it lies in the working folder, and in which temporary folder."""
+    below = _IN_TEMPORARY.match(path)
+    if below:
+        return f"{TEMPORARY}{path[below.end() :]}"
+    return f"{ELSEWHERE}{Path(path).name}" if path.startswith("/") else shorten_paths(path)
 
 
 def _check_secrecy(draft: Path, variants: Collection[str]) -> None:
