@@ -149,13 +149,16 @@ def archive(
         list[str] | None,
         typer.Option("--untraced", help="Leave out a variant's profiled runs; the report mentions it (repeatable)"),
     ] = None,
+    iterations: Annotated[
+        int | None, typer.Option(min=1, help="Keep only so many last iterations of each trace; the report mentions it")
+    ] = None,
 ) -> None:
     """Archive finished experiments as a record, without data, checkpoints and secrets."""
     from speedproof.run.archive.record import write_record
     from speedproof.run.proof.find import take_results
 
     sources: list[Path | None] = [*results] if results else [None]
-    write_record([take_results(folder) for folder in sources], claims, out, untraced or [])
+    write_record([take_results(folder) for folder in sources], claims, out, untraced or [], iterations)
     say(f"{out}: written; read its report.md")
 
 

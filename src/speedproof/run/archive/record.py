@@ -32,8 +32,9 @@ from speedproof.results.folder import ANALYSIS_FOLDER, list_experiments, read_re
 from speedproof.results.names import inside
 from speedproof.results.observations import ELSEWHERE, TEMPORARY
 from speedproof.results.run_record import LOG_FILE, RUN_FILE, TITLE, TRACE_FOLDER, Run, read_run
-from speedproof.results.trace_tables import read_table, without_operators, write_table
+from speedproof.results.trace_tables import TRACE_FILE, read_table, without_operators, write_table
 from speedproof.run.archive.rebuild import MARKDOWN_FILE, rebuild_numbers
+from speedproof.run.archive.trace_end import keep_last_iterations
 from speedproof.stats.comparability import differing_settings
 from speedproof.util.errors import RecordError
 from speedproof.util.scrub import read_identity, read_texts, scrub_text, shorten_paths
@@ -48,12 +49,15 @@ _IN_TEMPORARY = re.compile(r"/(tmp|var/tmp|dev/shm)/")
 RECORD_LIMIT_MIB = 32  # an ablation of 25 stages with all its traces, five variants and five experiments beside it, is 28
 
 
-def write_record(results: list[Path], claims: Path, record: Path, untraced: Collection[str] = ()) -> None:
+def write_record(
+    results: list[Path], claims: Path, record: Path, untraced: Collection[str] = (), iterations: int | None = None
+) -> None:
     """Archive the finished experiments of one or more results folders as `record`, entirely or not at all.
 
     Experiments of the second folder on are renumbered after those of the first. Comparison and report are made from what
     was kept, so that the record proves itself. `untraced` names variants whose profiled runs are left out, since an
     ablation's traces can be more than a record may hold; timed runs, which make the headline numbers, are never left out.
+    Of each trace the last `iterations` are kept; None: all.
 
     Raises:
         RecordError: the record exists; or an `untraced` variant has no profiled run; or two experiments hold the same run; or
@@ -70,7 +74,7 @@ def write_record(results: list[Path], claims: Path, record: Path, untraced: Coll
     with own_folder(record.parent, ".record-") as scratch:
         draft = scratch / record.name
         kept = [
-            _keep_experiment(source, draft / EXPERIMENTS_FOLDER / f"experiment-{number}", untraced, titles)
+            _keep_experiment(source, draft / EXPERIMENTS_FOLDER / f"experiment-{number}", untraced, titles, iterations)
             for number, source in enumerate(sources, start=1)
         ]
         _keep_diagnosis(results, draft)
@@ -153,18 +157,23 @@ def _check_untraced(experiments: list[Path], untraced: Collection[str]) -> None:
         raise RecordError("nothing is left to keep without these traces; leave one of --untraced out")
 
 
-def _keep_experiment(source: Path, target: Path, untraced: Collection[str], titles: Mapping[str, str]) -> Experiment:
+def _keep_experiment(
+    source: Path, target: Path, untraced: Collection[str], titles: Mapping[str, str], iterations: int | None
+) -> Experiment:
     whole = read_whole_experiment(source)
     runs = dict(zip(whole.runs, whole.order, strict=True))
     left_out = [name for name, run in runs.items() if run.mode == "profiled" and run.variant in untraced]
     order = [run for name, run in runs.items() if name not in left_out]
     kept_runs = [name for name in runs if name not in left_out]
     experiment = whole.model_copy(update={"runs": kept_runs, "order": order, "left_out": [*whole.left_out, *left_out]})
+    names = [name for name in experiment.digests if not name.startswith(tuple(f"{RUNS_FOLDER}/{run}/" for run in left_out))]
+    if iterations:
+        for trace in sorted({Path(name).parent for name in names if Path(name).name == TRACE_FILE}):
+            keep_last_iterations(inside(source, trace), target / trace, iterations)
     digests = {}
-    for name in experiment.digests:
-        if name.startswith(tuple(f"{RUNS_FOLDER}/{run}/" for run in left_out)):
-            continue
-        _keep_table(inside(source, name), target / name)
+    for name in names:
+        if not (target / name).exists():
+            _keep_table(inside(source, name), target / name)
         digests[name] = sha256_of(target / name)
     for run in experiment.runs:
         for log in [source / RUNS_FOLDER / run / LOG_FILE, *find_files(source / RUNS_FOLDER / run, f"rank*/{LOG_FILE}")]:
