@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from speedproof.results.files import write_json
 from speedproof.results.summary import name_several
@@ -57,11 +57,11 @@ def keep_last_iterations(source: Path, target: Path, iterations: int) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():  # of an earlier version's trace no more than it has
         write_table(target / f"{name}.parquet", table)
-    rows = {name: len(tables[name]) if name in tables else 0 for name in info.rows}
+    rows = {name: len(table) for name, table in tables.items()}
     write_json(target / TRACE_FILE, info.model_copy(update={"rows": rows}))
 
 
 def _identify(table: pa.Table) -> Array:
-    """Return a number of each row's call, the same in the tables of calls and of what they launch; -1 where it has none."""
-    process, call = (pd.Series(table[name].to_pandas()).fillna(-1).to_numpy(np.int64) for name in ("process", "correlation"))
+    """Return a number of each row's call, the same in the tables of calls and of what they launch; -1: it has none."""
+    process, call = (pc.fill_null(table[name], -1).to_numpy().astype(np.int64) for name in ("process", "correlation"))
     return np.where(call < 0, -1, process * 2**40 + call)
