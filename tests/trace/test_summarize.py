@@ -241,6 +241,24 @@ def test_kernels_of_no_phase_count_by_group_if_they_are_most(tmp_path):
     assert ("training", "residual", "in no phase") not in account
 
 
+def test_kernels_count_by_group_if_the_iteration_is_the_only_phase(tmp_path):
+    """A program marks its steps, and nothing in them."""
+    trace = TraceBuilder()
+    for step in range(4):
+        begun = 100 * step
+        trace.range(f"step {step}", begun, begun + 100)
+        for number, (name, start, end) in enumerate(
+            (("ampere_sgemm_128x64_nn", 10, 60), ("vectorized_elementwise_kernel", 70, 80))
+        ):
+            trace.call("cudaLaunchKernel", begun + start - 4, begun + start - 3, 2 * step + number)
+            trace.kernel(begun + start, begun + end, 2 * step + number, name=name)
+    account = account_of(analyze_trace(trace.write(tmp_path)))
+    assert {key: length for key, length in account.items() if key[1] != "idle"} == {
+        ("training", "gpu", "kernels: matrix product"): 4 * 50,
+        ("training", "gpu", "kernels: elementwise"): 4 * 10,
+    }
+
+
 def test_cache_fill_is_no_part_of_the_epochs(tmp_path):
     trace = TraceBuilder()
     trace.range("Spacing", 0, 70, thread=LOADER)

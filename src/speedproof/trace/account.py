@@ -30,7 +30,7 @@ def _account_for_kernels(loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
     """Return the time in which kernels run, under the phases that caused them.
 
     Communication counts where nothing else runs, as a term of its own: what is hidden costs no time. If most kernels belong to
-    no phase, these are counted by their groups.
+    no phase, these are counted by their groups; and so are the others if their only phase is the iteration itself.
     """
     kernel, communicates = activity["kernel"].to_numpy(), are_named(activity, is_communication)
     computes = np.flatnonzero(kernel & ~communicates)
@@ -41,10 +41,15 @@ def _account_for_kernels(loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
     del computes  # it may take a hundred megabytes
     phase = activity["phase"].to_numpy()[owner]
     outside = phase < 0
-    if 2 * pieces.length[outside].sum() > pieces.length.sum():
-        names = activity["name"].array[owner[outside]]
-        by_group = _sum_by_group(loop, Intervals(pieces.start[outside], pieces.end[outside]), names)
-        pieces, phase = Intervals(pieces.start[~outside], pieces.end[~outside]), phase[~outside]
+    grouped = outside & (2 * pieces.length[outside].sum() > pieces.length.sum())
+    names = loop.phases["name"].array
+    if {*names[np.unique(phase[~outside])]} == {loop.iterations.found.name}:
+        grouped |= ~outside
+    if grouped.any():
+        by_group = _sum_by_group(
+            loop, Intervals(pieces.start[grouped], pieces.end[grouped]), activity["name"].array[owner[grouped]]
+        )
+        pieces, phase = Intervals(pieces.start[~grouped], pieces.end[~grouped]), phase[~grouped]
         computing = pd.concat([by_group, _sum_by_phase(loop, pieces, phase, "gpu")])
     else:
         del owner
