@@ -175,6 +175,7 @@ class TraceInfo(BaseModel):
     unix_zero_ns: int | None = None  # the same on the system's clock, in nanoseconds since 1970; None: that is unknown
     rank: int | None = None  # which rank of the run recorded it, if the profiler's file tells
     ranks: int | None = None  # and of how many
+    left_out: int = 0  # iterations before the first event, which a record does not keep
 
 
 def write_trace(folder: Path, tables: dict[str, pa.Table], info: TraceInfo) -> None:

@@ -18,6 +18,8 @@ def list_notes(trace: Trace, iterations: Iterations, epochs: pd.DataFrame) -> It
     kernels = cover_events(trace.activity[(trace.activity["process"] == iterations.process) & trace.activity["kernel"]])
     held_ns, whole_ns = int(coverage(kernels, *bounds_of(epochs)).sum()), total(kernels)
     share = format_value(held_ns / max(whole_ns, 1), "%")
+    if trace.info.left_out:
+        yield f"this record leaves out the first {trace.info.left_out} {found.plural} of the trace"
     yield from iterations.set_aside
     if found.by == "repetition":
         yield _describe_kernels(iterations, epochs, share)

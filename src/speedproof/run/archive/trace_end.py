@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from speedproof.results.files import write_json
-from speedproof.results.summary import name_several
 from speedproof.results.trace_tables import (
     ADDED,
     TABLES,
@@ -51,9 +50,7 @@ def keep_last_iterations(source: Path, target: Path, iterations: int) -> None:
                 if name in _LAUNCHED:
                     kept &= ~np.isin(_identify(table), before[before >= 0])
                 tables[name] = table.filter(pa.array(kept))
-        several = name_several(loop.iterations.found.unit)
-        note = f"this record keeps the last {iterations} of the trace's {len(starts_ns)} {several}"
-        info = info.model_copy(update={"warnings": [*info.warnings, note]})
+        info = info.model_copy(update={"left_out": info.left_out + len(starts_ns) - iterations})
     target.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():  # of an earlier version's trace no more than it has
         write_table(target / f"{name}.parquet", table)
