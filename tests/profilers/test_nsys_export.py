@@ -516,6 +516,23 @@ def test_what_nsys_says_of_lost_events_is_passed_on(tmp_path):
     ]
 
 
+def test_complaints_about_processes_without_cuda_are_told_apart(tmp_path):
+    """One process calls CUDA; nsys complains about it, and about a loader's."""
+    said = [
+        (MAIN, "Not all CUDA events might have been collected."),
+        (MAIN + (1 << 24), "No CUDA events collected. Does the process use CUDA?"),
+    ]
+    tables = {
+        "CUPTI_ACTIVITY_KIND_RUNTIME": CREATED,
+        "DIAGNOSTIC_EVENT": [{"severity": 2, "text": text, "globalPid": thread >> 24 << 24} for thread, text in said],
+    }
+    info, _ = convert(tmp_path, {"StringIds": strings("x"), **tables})
+    assert info.warnings == [
+        "nsys says of a process without CUDA calls: No CUDA events collected. Does the process use CUDA?",
+        "nsys says: Not all CUDA events might have been collected.",
+    ]
+
+
 UNSTARTED = "CUDA profiling might have not been started correctly."
 CREATED = [{"start": 1, "end": 5, "globalTid": MAIN, "correlationId": 1, "nameId": 10}]
 GPUS = [{"id": 0, "name": "NVIDIA A100"}]

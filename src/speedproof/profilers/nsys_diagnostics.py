@@ -1,8 +1,9 @@
 """What nsys reports about its own recording, and whether a GPU's work would be in it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
+from speedproof.profilers.nsys_columns import THREAD_BITS
 from speedproof.profilers.nsys_sqlite import ExportFile
 from speedproof.results.trace_tables import GpuTracing
 from speedproof.util.errors import RecordError
@@ -36,23 +37,28 @@ _OTHERS = {
 }
 
 
-def read_diagnostics(export: ExportFile) -> list[str]:
-    """Return nsys' warnings and errors, and its notes about lost events, if they are about what is read here."""
+def read_diagnostics(export: ExportFile, calling: Collection[int]) -> list[str]:
+    """Return nsys' warnings and errors, and its notes about lost events, if they are about what is read here.
+
+    Some processes are `calling` CUDA. Of others, such as a loader's workers, nsys complains that it collected nothing.
+    """
     notes: dict[str, None] = {}
-    for text, severity in _read_texts(export):
+    for text, severity, process in _read_texts(export):
         if severity not in (_WARNING, _ERROR) and not _LOST.search(text):
             continue
         if _MATTERS.search(text) and not _ELSEWHERE.search(text) and not text.startswith(_SEEN_ANYWAY):
-            notes[f"nsys says: {text[:_LONGEST]}"] = None
+            other = calling and process is not None and process >> THREAD_BITS not in calling and _CUDA.search(text)
+            notes[f"nsys says{' of a process without CUDA calls' if other else ''}: {text[:_LONGEST]}"] = None
     listed, beyond = [*notes][:_MOST], len(notes) - _MOST
     return [*listed, f"nsys says {beyond} things more (table DIAGNOSTIC_EVENT)"] if beyond > 0 else listed
 
 
-def _read_texts(export: ExportFile) -> Iterator[tuple[str, int]]:
-    known = export.has("DIAGNOSTIC_EVENT", "severity")
-    columns = {"text": str | None, **({"severity": int | None} if known else {})}
-    for text, *severity in export.select("DIAGNOSTIC_EVENT", **columns):
-        yield " ".join((text or "").split()), (severity[0] or 0) if severity else 0
+def _read_texts(export: ExportFile) -> Iterator[tuple[str, int, int | None]]:
+    """Yield each text, its severity, 0 if unknown, and its process' number, None if unknown."""
+    added = [name for name in ("severity", "globalPid") if export.has("DIAGNOSTIC_EVENT", name)]
+    for text, *values in export.select("DIAGNOSTIC_EVENT", text=str | None, **dict.fromkeys(added, int | None)):
+        known = dict(zip(added, values, strict=True))
+        yield " ".join((text or "").split()), known.get("severity") or 0, known.get("globalPid")
 
 
 def find_gpu_tracing(export: ExportFile) -> GpuTracing:
@@ -66,7 +72,7 @@ def find_gpu_tracing(export: ExportFile) -> GpuTracing:
     if not called and export.holds_rows("TARGET_INFO_SYSTEM_ENV") and not export.holds_rows("TARGET_INFO_GPU"):
         return "unseen"
     if called or "true" in asked or "Cuda" in kinds:
-        return "failed" if any(_CUDA.search(text) and _FAILED.search(text) for text, _ in _read_texts(export)) else "on"
+        return "failed" if any(_CUDA.search(text) and _FAILED.search(text) for text, *_ in _read_texts(export)) else "on"
     return "off" if asked or kinds else "unknown"
 
 

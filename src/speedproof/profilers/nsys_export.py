@@ -95,7 +95,7 @@ class _Conversion:
             raw = self._read_events()
         raw |= self._launch_graphs(raw)
         raw |= self._number_devices(raw)
-        for note in read_diagnostics(self.export):
+        for note in read_diagnostics(self.export, pc.unique(raw["api"]["process"]).to_pylist()):
             self.export.warn(note)
         thread_names = self._thread_names()
         # On one machine a range's end and the system's clock, read right after it, were 36 µs apart.
