@@ -67,4 +67,7 @@ def test_a_trace_without_iterations_is_refused(tmp_path):
 def test_the_report_says_what_a_record_keeps(tmp_path):
     results = write_example(tmp_path / "results", CPU_EXAMPLE)
     write_record([results], CLAIMS, tmp_path / "record", iterations=2)
-    assert "trace: this record leaves out the first 4 epochs of the trace" in (tmp_path / "record" / "report.md").read_text()
+    assert (
+        "trace: this record keeps only the last 2 epochs; 4 before them are left out"
+        in (tmp_path / "record" / "report.md").read_text()
+    )

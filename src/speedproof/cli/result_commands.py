@@ -150,7 +150,8 @@ def archive(
         typer.Option("--untraced", help="Leave out a variant's profiled runs; the report mentions it (repeatable)"),
     ] = None,
     iterations: Annotated[
-        int | None, typer.Option(min=1, help="Keep only so many last iterations of each trace; the report mentions it")
+        int | None,
+        typer.Option(min=3, metavar="N", help="Keep only the last N iterations of each trace; the report mentions it"),
     ] = None,
 ) -> None:
     """Archive finished experiments as a record, without data, checkpoints and secrets."""

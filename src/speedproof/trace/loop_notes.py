@@ -19,7 +19,7 @@ def list_notes(trace: Trace, iterations: Iterations, epochs: pd.DataFrame) -> It
     held_ns, whole_ns = int(coverage(kernels, *bounds_of(epochs)).sum()), total(kernels)
     share = format_value(held_ns / max(whole_ns, 1), "%")
     if trace.info.left_out:
-        yield f"this record leaves out the first {trace.info.left_out} {found.plural} of the trace"
+        yield f"this record keeps only the last {len(epochs)} {found.plural}; {trace.info.left_out} before them are left out"
     yield from iterations.set_aside
     if found.by == "repetition":
         yield _describe_kernels(iterations, epochs, share)
