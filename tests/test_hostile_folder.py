@@ -99,6 +99,7 @@ def test_a_measured_program_sees_its_folder_as_without_us(tmp_path):
 
 
 @pytest.mark.whole
+@pytest.mark.dear
 def test_the_jobs_of_the_workflow(hostile):
     """Each job is a `python -m snakemake` in the working folder, and its rule's command another Python."""
     checkout = plan_shell_scripts(hostile, variants=["slow"], rounds=1, profiled=0, control=False, device="cpu")

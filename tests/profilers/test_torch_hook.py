@@ -128,6 +128,7 @@ print("done")
 """
 
 
+@pytest.mark.dear
 def test_a_program_without_an_optimizer_is_recorded_until_that_takes_much_memory(run):
     said, trace = run(NO_OPTIMIZER, limits="2**20, 6_000")
     assert said == "done\n"

@@ -81,6 +81,7 @@ def test_modules_of_the_working_folder_are_the_programs_alone(tmp_path):
     assert {path.read_text() for path in logs} == {"own module\n"} and len(logs) == 8
 
 
+@pytest.mark.dear
 def test_a_proof_that_is_stopped_keeps_whole_runs_ends_its_program_and_goes_on(tmp_path):
     folder = tmp_path / "work"
     folder.mkdir()

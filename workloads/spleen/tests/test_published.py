@@ -202,6 +202,7 @@ def ours(make_ready, data, tmp_path, monkeypatch):
     return read_marks(tmp_path / "marks.jsonl"), both, tmp_path / "kept"
 
 
+@pytest.mark.dear
 def test_ours_marks_its_epochs_and_monai_alone_finds_its_dice(ours, monkeypatch, capsys):
     marks, both, kept = ours
     assert [epoch.validates_s is not None for epoch in marks.epochs] == [False, True, False]
