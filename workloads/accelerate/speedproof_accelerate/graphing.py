@@ -13,7 +13,7 @@ from torch.autograd import Function
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from speedproof_accelerate.kernels.autograd import refuse_double_backward
-from speedproof_accelerate.measuring import keeping_buffers
+from speedproof_accelerate.measuring import fresh_parameters, keeping_buffers
 from speedproof_accelerate.parts import as_plain
 
 SHAPES = 4  # of batches that are recorded; others are computed operation by operation
@@ -217,8 +217,11 @@ class GraphedForward:
         # Autocast keeps no copies of weights between passes: a graph would find those of its recording.
         autocast = torch.autocast("cuda", dtype=self._precision, enabled=self._precision is not None, cache_enabled=False)
         parameters = [one for one in self._network.parameters() if one.requires_grad]
-        with keeping_buffers(self._network), autocast, torch.enable_grad():
-            return _record(self.eager, x.detach().clone(), parameters, self._pool, self._stream)
+        with keeping_buffers(self._network), fresh_parameters(self._network) as fresh, autocast, torch.enable_grad():
+            differentiated = [fresh[id(one)] for one in parameters]
+            made = _record(self.eager, x.detach().clone(), differentiated, self._pool, self._stream)
+        made.parameters = parameters
+        return made
 
 
 class _Replay(Function):

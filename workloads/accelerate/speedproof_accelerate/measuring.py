@@ -171,7 +171,7 @@ def _launch(part: Part, call: Call, precision: torch.dtype | None) -> None:
 
 def _measure(part: Part, call: Call, precision: torch.dtype | None, graphs: bool) -> Times:
     x = _draw(call)
-    with keeping_buffers(part), _autocast(call, precision, cache=not graphs):
+    with keeping_buffers(part), fresh_parameters(part), _autocast(call, precision, cache=not graphs):
         if part.find_misfit(x):
             return Times(float("inf"), 0.0)
         above = as_channels_last(torch.randn_like(part.compute_as_torch(x)))
@@ -278,6 +278,25 @@ def keeping_buffers(module: nn.Module) -> Iterator[None]:
         with torch.no_grad():
             for buffer, values in before:
                 buffer.copy_(values)
+
+
+@contextmanager
+def fresh_parameters(module: nn.Module) -> Iterator[dict[int, nn.Parameter]]:
+    """Put a new parameter that shares its memory in each parameter's place; yields the new ones by the `id` of the former.
+
+    An earlier pass may be alive in results that a network keeps. Autograd would then hand over gradients on the stream of that
+    pass, and no recording may wait for torch's default stream.
+    """
+    owners = {id(one._parameters): one._parameters for one in module.modules()}.values()  # some modules share them
+    places = [(own, name, former) for own in owners for name, former in own.items() if former is not None]
+    fresh = {id(former): nn.Parameter(former.detach(), former.requires_grad) for _, _, former in places}
+    try:
+        for own, name, former in places:
+            own[name] = fresh[id(former)]
+        yield fresh
+    finally:
+        for own, name, former in places:
+            own[name] = former
 
 
 @contextmanager

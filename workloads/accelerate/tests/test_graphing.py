@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ from torch import nn
 
 from speedproof_accelerate import accelerate, graphing
 from speedproof_accelerate.graphing import GraphedForward, Recording, graph_training
+from speedproof_accelerate.measuring import fresh_parameters
 
 pytestmark = pytest.mark.usefixtures("full_products")
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: CUDA graphs are recorded on one")
@@ -36,6 +38,48 @@ def test_a_recorded_network_is_the_network():
     assert torch.equal(recorded[1].num_batches_tracked, plain[1].num_batches_tracked)
     recorded.eval()
     assert recorded(torch.rand(1, 1, 4, 6, 8, device="cuda")).shape == (1, 2, 4, 6, 8)
+
+
+class Keeping(nn.Module):
+    """A network that keeps its last result, as MONAI's DynUNet keeps those of its heads."""
+
+    def __init__(self, body):
+        super().__init__()
+        self.body, self.kept = body, []
+
+    def forward(self, x):
+        self.kept = [self.body(x)]
+        return self.kept[0]
+
+
+@gpu
+@pytest.mark.parametrize("record", [graph_training, partial(accelerate, graphs=True, remember=False)])
+def test_a_network_that_keeps_results_is_recorded(record):
+    images = torch.rand(2, 1, 8, 8, 8, device="cuda")
+    plain, recorded = Keeping(make().cuda()), Keeping(make().cuda())
+    recorded(images).sum().backward()  # what it keeps of this pass stays alive
+    recorded.zero_grad()
+    recorded.body[1].load_state_dict(plain.body[1].state_dict())
+    record(recorded, images, precision=None)
+    found = []
+    for network in (plain, recorded):
+        out = network(images)
+        found.append([out, *torch.autograd.grad(out.square().sum(), [*network.parameters()])])
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-4)
+
+
+def test_fresh_parameters_share_memory_and_go_again():
+    network = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2, bias=False))
+    network[1].weight = network[0].weight  # as of tied layers
+    network[0].bias.requires_grad_(False)
+    before = [*network.parameters()]
+    with fresh_parameters(network) as fresh:
+        now = [*network.parameters()]
+        assert [fresh[id(one)] for one in before] == now and not set(map(id, now)) & set(map(id, before))
+        assert [(one.data_ptr(), one.requires_grad) for one in now] == [(one.data_ptr(), one.requires_grad) for one in before]
+        network(torch.ones(1, 2)).sum().backward()
+    assert [*map(id, network.parameters())] == [*map(id, before)]
+    assert before[0].grad is None and now[0].grad is not None
 
 
 def test_a_network_that_does_not_train_is_refused():
