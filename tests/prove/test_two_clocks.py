@@ -1,6 +1,7 @@
 """Whole proofs of programs whose reports our own clock supports, and of others; each run takes a fifth of a second."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -48,7 +49,7 @@ def test_a_program_that_works_on_after_its_lines_is_inconclusive():
     (one,) = verdict["candidates"]
     assert result.exit_code == 2
     assert {objection["kind"] for objection in without_machine(one["objections"])} <= {"outside", "unsupported"}
-    assert "s less, but its process takes longer elsewhere: " in one["sentence"]
+    assert re.search(r"s less, but (its process takes longer elsewhere|the rest of its process is too noisy)", one["sentence"])
 
 
 def test_an_honest_difference_is_shown_by_both_clocks():

@@ -52,7 +52,7 @@ def describe_condition(objection: Objection, titles: Mapping[str, str]) -> str:
 def _begins_with_name(one: Objection) -> bool:
     if one.kind in _IMPERSONAL or _OF_EPOCHS & one.values.keys():
         return False
-    return not (one.kind == "unsupported" and _PLACES.keys() & one.values.keys())
+    return one.kind != "unsupported" or "observed" in one.values
 
 
 def describe_remedy(objections: Sequence[Objection]) -> str:
