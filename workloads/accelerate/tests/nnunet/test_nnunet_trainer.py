@@ -263,6 +263,73 @@ def test_a_step_is_that_of_the_published_trainer(make_trainer, configuration):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
+def keep_batches(trainer, count):
+    """Return batches of both loaders, in double precision."""
+    trainer.initialize()
+    return [
+        [{"data": one["data"].double(), "target": one["target"]} for one, _ in zip(loader, range(count), strict=False)]
+        for loader in trainer.get_dataloaders()
+    ]
+
+
+def train_on(kind, batches, overflows):
+    """Return a class of trainers in double precision that get these batches and note losses, scales and rates.
+
+    A gradient is infinite in the steps with these numbers, and so large in step 2 that it is clipped.
+    """
+    factors = {2: 1e6, **dict.fromkeys(overflows, torch.inf)}
+
+    class OnBatches(kind):
+        def __init__(self, plans, configuration, fold, dataset_json, device):
+            super().__init__(plans, configuration, fold, dataset_json, device)
+            self.grad_scaler = torch.amp.GradScaler("cpu", growth_interval=4) if overflows else None
+            self.noted, self.disable_checkpointing = [], True
+
+        def initialize(self):
+            torch.manual_seed(0)
+            super().initialize()
+            first = next(self.network.parameters())
+            first.register_hook(lambda gradient: gradient * factors.get(len(self.noted), 1))
+
+        @staticmethod
+        def build_network_architecture(plans_manager, configuration_manager, *sizes):
+            return kind.build_network_architecture(plans_manager, configuration_manager, *sizes).double()
+
+        def get_dataloaders(self):
+            return [({**one, "data": one["data"].clone()} for one in kept) for kept in batches]
+
+        def train_step(self, batch):
+            outputs = super().train_step(batch)
+            scale = self.grad_scaler.get_scale() if overflows else 1.0
+            self.noted.append((float(outputs["loss"]), scale, self.optimizer.param_groups[0]["lr"]))
+            return outputs
+
+    return OnBatches
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("overflows", [(), (0, 1, 4)], ids=["without a scaler", "with skipped steps"])
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_a_training_is_that_of_the_published_trainer(make_trainer, configuration, overflows):
+    """Double precision, so that rounding does not add up.
+
+    Checks that no step is lost, doubled or taken at another rate, and that both clip gradients and skip steps alike.
+    """
+    batches = keep_batches(make_trainer(nnUNetTrainer, configuration), 6)
+    trainers = [
+        make_trainer(train_on(kind, batches, overflows), configuration)
+        for kind in (nnUNetTrainerSpeedproof, nnUNetTrainerShortEpochs)
+    ]
+    for trainer in trainers:
+        trainer.run_training()
+    ours, theirs = (np.array(trainer.noted) for trainer in trainers)
+    assert len(ours) == len(theirs) == 6
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
+    for logged in ("val_losses", "mean_fg_dice"):
+        ours, theirs = (trainer.logger.get_value(logged, step=None) for trainer in trainers)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_patches_are_those_of_the_published_loader(make_trainer, configuration):
     trainer = make_trainer(nnUNetTrainerSpeedproof, configuration)
