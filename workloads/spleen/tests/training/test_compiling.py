@@ -90,10 +90,10 @@ def test_kernels_are_compiled_ahead_for_the_gpu_that_is_known(made):
 
 def test_listing_kernels_leaves_torchs_threads_as_they_were(monkeypatch):
     before, used = torch.get_num_threads(), []
-    monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
     require("triton", find_spec("triton") is not None, "triton is not installed")
     from speedproof_accelerate.kernels import precompile
 
+    monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
     monkeypatch.setattr(precompile, "collect_kernels", lambda calls: [used.append(torch.get_num_threads()) for call in calls])
     torch.set_num_threads(2)
     try:
