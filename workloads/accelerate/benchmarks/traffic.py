@@ -1,16 +1,17 @@
-"""The FLOP and the memory traffic of a training iteration of nnU-Net's networks: a lower bound of its time. It needs no GPU.
+"""The FLOP and the memory traffic of a training step: a lower bound of its time. It needs no GPU.
 
-    python workloads/nnunet/benchmarks/traffic.py PLANS.json … [--configuration 2d] [--terabytes 3.35] [--teraflops 989]
+    python workloads/accelerate/benchmarks/traffic.py [--terabytes 4.8] [--teraflops 989]          the networks of networks.py
+    python workloads/accelerate/benchmarks/traffic.py PLANS.json … [--configuration 2d]            nnU-Net's, by its plans
 
-A convolution computes its output, the gradient of its weights and, but for the network's first, the gradient of its input. Each
-reads or writes its input and its output once. A norm with its activation reads its input twice and writes once; backward, it
-reads two tensors twice and writes one. Tensors are of half precision. Not counted: weights, loss, optimizer, additions,
-concatenations, augmentation.
+A convolution computes its output, the gradient of its weights and, if it does not read the network's input, the gradient of its
+own input. Each reads or writes its input and its output once. A norm with its activation reads its input twice and writes once;
+backward, it reads two tensors twice and writes one. Tensors are of half precision. Not counted: weights, loss, optimizer,
+additions, concatenations, interpolation, augmentation.
 """
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ _HALF_BYTES = 2
 _NORM_PASSES = 3 + 5  # forward and backward
 _TRANSPOSED = nn.ConvTranspose2d | nn.ConvTranspose3d
 _CONVOLUTIONS = nn.Conv2d | nn.Conv3d | _TRANSPOSED
-_NORMS = nn.InstanceNorm2d | nn.InstanceNorm3d
+_NORMS = nn.InstanceNorm2d | nn.InstanceNorm3d | nn.BatchNorm2d | nn.BatchNorm3d | nn.GroupNorm
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Work:
 
 
 def count_convolution(module: Any, taken: Tensor, made: Tensor, *, first: bool) -> Work:
-    """Return the work of a convolution; the network's first needs no gradient of its input."""
+    """Return the work of a convolution; one that reads the network's input needs no gradient of it."""
     passes = 2 if first else 3
     meeting = taken if isinstance(module, _TRANSPOSED) else made  # each of its voxels meets each weight once
     products = meeting.numel() // meeting.shape[1] * module.weight.numel()
@@ -50,17 +51,18 @@ def count_work(network: nn.Module, shape: Sequence[int]) -> tuple[list[Work], li
     """Return the work of a network's convolutions and of its norms, for a batch of this shape; the network is on no device."""
     convolutions: list[Work] = []
     norms: list[Work] = []
+    batch = torch.empty(*shape, device="meta")
 
     def note(module: nn.Module, given: tuple[Tensor, ...], made: Tensor) -> None:
         if isinstance(module, _CONVOLUTIONS):
-            convolutions.append(count_convolution(module, given[0], made, first=not convolutions))
+            convolutions.append(count_convolution(module, given[0], made, first=given[0] is batch))
         else:
             norms.append(Work(0, _NORM_PASSES * made.numel() * _HALF_BYTES))
 
     for module in network.modules():
         if isinstance(module, _CONVOLUTIONS | _NORMS):
             module.register_forward_hook(note)
-    network(torch.empty(*shape, device="meta"))
+    network(batch)
     return convolutions, norms
 
 
@@ -75,19 +77,27 @@ def make_planned(plans: Path, configuration: str) -> tuple[nn.Module, list[int]]
     return network.to("meta"), [planned["batch_size"], 1, *planned["patch_size"]]
 
 
+def list_networks() -> Iterator[tuple[str, nn.Module, Sequence[int]]]:
+    """Yield the title, the network and the batch's shape of each setting of networks.py."""
+    from networks import SETTINGS
+
+    for setting in SETTINGS.values():
+        yield setting.title, setting.make().to("meta"), setting.shape
+
+
 def main() -> None:
     """Print a table in Markdown."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("plans", type=Path, nargs="+", help="nnU-Net's plans")
-    parser.add_argument("--configuration", default="3d_fullres", help="of the plans; default: %(default)s")
-    parser.add_argument("--terabytes", type=float, default=3.35, help="memory bandwidth in TB/s; default: an H100 SXM")
-    parser.add_argument("--teraflops", type=float, default=989, help="rate of tensor cores in TFLOP/s; default: its own")
-    parser.add_argument("--reached", type=float, default=440, help="TFLOP/s that convolutions reach; default: %(default)s")
+    parser.add_argument("plans", type=Path, nargs="*", help="nnU-Net's plans. Default: the networks of networks.py")
+    parser.add_argument("--configuration", default="3d_fullres", help="of the plans. Default: %(default)s")
+    parser.add_argument("--terabytes", type=float, default=3.35, help="memory bandwidth in TB/s. Default: an H100 SXM's")
+    parser.add_argument("--teraflops", type=float, default=989, help="rate of tensor cores in TFLOP/s. Default: an H100 SXM's")
+    parser.add_argument("--reached", type=float, default=440, help="TFLOP/s that convolutions reach. Default: %(default)s")
     asked = parser.parse_args()
-    titles = ["plans", "batch", "TFLOP", "convolution traffic", "norm traffic", "lower bound", f"at {asked.reached:g} TFLOP/s"]
+    planned = ((plans.stem, *make_planned(plans, asked.configuration)) for plans in asked.plans)
+    titles = ["network", "batch", "TFLOP", "convolution traffic", "norm traffic", "lower bound", f"at {asked.reached:g} TFLOP/s"]
     print("| " + " | ".join(titles) + " |\n|" + " --- |" * len(titles))
-    for plans in asked.plans:
-        network, shape = make_planned(plans, asked.configuration)
+    for title, network, shape in planned if asked.plans else list_networks():
         convolutions, norms = count_work(network, shape)
         moved = [sum(one.moved for one in some) / 1e9 for some in (convolutions, norms)]
         bound = partial(Work.bound_s, bytes_per_s=asked.terabytes * 1e12)
@@ -97,8 +107,8 @@ def main() -> None:
         ]
         batch = f"{shape[0]} × {'×'.join(map(str, shape[2:]))}"
         flop = sum(one.flop for one in convolutions) / 1e12
-        print(f"| {plans.stem} | {batch} | {flop:.1f} | {moved[0]:.1f} GB | {moved[1]:.1f} GB |", end="")
-        print(f" {least_ms[0]:.0f} ms | {least_ms[1]:.0f} ms |")
+        print(f"| {title} | {batch} | {flop:.2f} | {moved[0]:.2f} GB | {moved[1]:.2f} GB |", end="")
+        print(f" {least_ms[0]:.2f} ms | {least_ms[1]:.2f} ms |")
 
 
 if __name__ == "__main__":
