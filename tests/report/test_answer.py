@@ -176,6 +176,16 @@ def test_a_range_without_an_end_fades_out(tmp_path, high, fades):
     assert ("url(#right)" in picture) == (fades == "right")
 
 
+@pytest.mark.parametrize(
+    ("length", "drawn"),
+    [(38, f'y="42">{"w" * 38}<'), (40, f'font-size:16.1px">{"w" * 40}<'), (60, f'font-size:11.1px">{"w" * 57}…<')],
+)
+def test_a_long_line_is_drawn_smaller_before_it_is_cut(tmp_path, length, drawn):
+    forest = draw_forest(find_answer(compare(tmp_path)))
+    row = replace(forest.rows[0], what="w" * length)
+    assert drawn in draw_forest_picture(replace(forest, rows=[row]), "here")
+
+
 def test_every_position_lies_on_the_axis_and_ticks_stand_apart(tmp_path):
     forest = draw_forest(find_answer(compare(tmp_path, control=True)))
     places = [place for row in forest.rows for place in (row.centre, row.left, row.left + row.width)]

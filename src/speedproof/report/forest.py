@@ -139,7 +139,8 @@ def _choose_ticks(axis: _Axis) -> list[tuple[float, str]]:
 
 
 _AXIS = (390, 630)  # where the axis lies, in pixels
-_MOST = {"": 38, "s": 55, "f": 110}  # characters of a line, by its kind
+_LINES = {"": (17, 38), "s": (14, 55), "f": (14, 110)}  # size of a line in pixels, and its characters, by its kind
+_SMALLEST = 11  # size of a line with more characters
 
 
 def draw_forest_picture(forest: Forest, where: Words) -> str:
@@ -153,7 +154,7 @@ def draw_forest_picture(forest: Forest, where: Words) -> str:
 @cache
 def _load_template() -> Template:
     environment = make_environment(keep_trailing_newline=True)
-    environment.filters.update(across=_across, words=_fit_words)
+    environment.filters.update(across=_across, line=_fit_words)
     return environment.get_template("forest.svg.j2")
 
 
@@ -162,7 +163,12 @@ def _across(percent: float) -> float:
     return round(_AXIS[0] + percent / 100 * (_AXIS[1] - _AXIS[0]), 1)
 
 
-def _fit_words(words: Words, kind: str = "") -> str:
-    """Return words as a line of a kind takes them."""
+def _fit_words(words: Words, kind: str = "") -> tuple[str, float | None]:
+    """Return words as a line of a kind takes them, and the smaller size that they need; None: the kind's own."""
     text = printable(words if isinstance(words, str) else "".join(map(str, words)))  # type: ignore[arg-type]
-    return html.escape(text if len(text) <= _MOST[kind] else f"{text[: _MOST[kind] - 1]}…")
+    size, characters = _LINES[kind]
+    if len(text) <= characters:
+        return html.escape(text), None
+    most = characters * size // _SMALLEST
+    text = text if len(text) <= most else f"{text[: most - 1]}…"
+    return html.escape(text), round(size * characters / len(text), 1)
