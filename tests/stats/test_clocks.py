@@ -183,7 +183,7 @@ def test_reports_of_one_iteration_in_ten_are_extrapolated():
     assert (found.kind, found.values["start_up_s"]) == ("outside", pytest.approx(0.07))
     assert (found.values["gain_s"], found.values["covered"]) == pytest.approx((0.12, 0.1))
     sentence = (
-        "by its own reports, which cover 10 % of that time, the epochs of B take 0.120 s less, but its process takes longer"
+        "scaled up from reports that cover 10 % of them, the epochs of B take 0.120 s less, but its process takes longer"
     )
     assert describe_objection(found, {"b": "B"}).replace("\N{NO-BREAK SPACE}", " ").startswith(sentence)
     # What the other leaves out alone is no sample: it saves 6 × 0.05 s of its training, and moves half of that.

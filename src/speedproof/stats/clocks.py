@@ -346,7 +346,7 @@ def _check_rates(variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
     if missing.centre < max(_NOISY, _EATEN * abs(reported)) + digits:
         return None
     return Objection(
-        kind="clocks" if missing.least > 0 else "unsupported",
+        kind="clocks" if missing.beyond_chance > 0 else "unsupported",
         variant=variant,
         blocks=True,
         values={"reported": math.exp(reported), "observed": math.exp(fmean(logs))},
