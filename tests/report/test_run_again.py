@@ -62,3 +62,14 @@ def test_texts_of_results_cannot_end_the_file(tmp_path):
     assert not (tmp_path / "broken").exists()
     variants = yaml.safe_load((tmp_path / "again.yaml").read_text(encoding="utf-8"))["variants"]
     assert {variant["title"] for variant in variants.values()} == {title}
+
+
+def test_the_data_are_those_that_were_measured(tmp_path):
+    evidence = read_evidence(make_results(tmp_path / "results", Example(rounds=1, modes=("timed",), gpu=False)))
+    for experiment in evidence.results.experiments:
+        experiment.data = {"source": "phantom", "phantom": {"size": "tiny", "seed": 3}}
+    (again,) = list_commands(evidence)
+    paste(again.text, tmp_path)
+    written = yaml.safe_load((tmp_path / "again.yaml").read_text(encoding="utf-8"))
+    assert written["data"] == {"source": "phantom", "phantom": {"size": "tiny", "seed": 3}}
+    assert "config.yaml" not in again.note

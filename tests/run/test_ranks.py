@@ -100,6 +100,7 @@ def test_an_experiment_of_two_ranks_is_recorded_analysed_and_reported(tmp_path):
         "runs/02-two-profiled/rank1/trace/ranges.parquet",
         "runs/01-two-timed/rank1/epochs.csv",
     } <= experiment.digests.keys()
+    assert experiment.data["source"] == "phantom" and not {"folder", "local_folder"} & experiment.data.keys()
     rebuild_results(results, CLAIMS)
 
     timed, profiled = read_results(results).runs

@@ -182,9 +182,7 @@ def test_reports_of_one_iteration_in_ten_are_extrapolated():
     (found,) = object_to(0.07, 0.07, 0.071, 0.069)
     assert (found.kind, found.values["start_up_s"]) == ("outside", pytest.approx(0.07))
     assert (found.values["gain_s"], found.values["covered"]) == pytest.approx((0.12, 0.1))
-    sentence = (
-        "scaled up from reports that cover 10 % of them, the epochs of B take 0.120 s less, but its process takes longer"
-    )
+    sentence = "scaled up from reports that cover 10 % of them, the epochs of B take 0.120 s less, but its process takes longer"
     assert describe_objection(found, {"b": "B"}).replace("\N{NO-BREAK SPACE}", " ").startswith(sentence)
     # What the other leaves out alone is no sample: it saves 6 × 0.05 s of its training, and moves half of that.
     (found,) = object_to(0.15, 0.151, 0.152, 0.15, one=(0.1, 1.0), other=(0.05, 0.05))

@@ -25,10 +25,9 @@ def list_commands(evidence: Evidence) -> Sequence[ShellCommand]:
         f"snakemake --cores {conditions.cores}{image} --configfile again.yaml"
     )
     commit = f" The code was at commit {conditions.git_commit}." if conditions.git_commit else ""
-    note = (
-        f"Run it in a clone of the repository. It writes to {_AGAIN}. It reads the data that config.yaml names under “data”; "
-        f"this measurement used {conditions.dataset_name}.{commit}"
-    )
+    begun = "This" if _find_data(evidence) else "It reads the data that config.yaml names under “data”; this"
+    data = f"{begun} measurement used {conditions.dataset_name}."
+    note = f"Run it in a clone of the repository. It writes to {_AGAIN}. {data}{commit}"
     return [ShellCommand(text, note)]
 
 
@@ -66,11 +65,18 @@ def _configure(evidence: Evidence) -> dict[str, Any]:
         "seed": min(run.run.seed for run in results.runs),
         "equivalence_margin": results.equivalence_margin,
     }
-    values = {"results": _AGAIN, "case": first.case, "measurement": measurement}
+    data = _find_data(evidence)
+    values = {"results": _AGAIN, "case": first.case, **({"data": data} if data else {}), "measurement": measurement}
     if "command" in first.techniques:  # the variants are declared in the workload.yaml of their workload
         return values
     variants = {run.run.variant: run.run.techniques for run in reversed(results.runs)}
     return {**values, "workload": first.workload, "variants": {name: variants[name] for name in sorted(variants)}}
+
+
+def _find_data(evidence: Evidence) -> dict[str, Any]:
+    """Return the configured data, if all experiments had the same."""
+    first, *others = (one.data for one in evidence.results.experiments)
+    return first if all(other == first for other in others) else {}
 
 
 def _count_runs(runs: Iterable[MeasuredRun]) -> dict[str, int]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -160,6 +160,7 @@ class Experiment(BaseModel):
     )
     comparisons: Comparisons = 1
     trust_reported: str | None = None  # why reported times count that our own clock does not support; None: they do not
+    data: dict[str, Any] = {}  # as configured, without folders; versions before have none
     titles: dict[FileName, str] = {}  # of a record: what its results called variants at last; the runs may have older ones
     design: OrderDesign = OLD_DESIGN
     order: list[PlannedRun]

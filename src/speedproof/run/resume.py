@@ -83,6 +83,7 @@ def finish_experiment(folder: Path, config: Config, plan: Plan, done: Mapping[st
         equivalence_margin=plan.equivalence_margin,
         comparisons=plan.comparisons,
         trust_reported=config.measurement.trust_reported,
+        data=_list_data(config),
         design=plan.design,
         order=list(done.values()),
         runs=list(done),
@@ -90,6 +91,12 @@ def finish_experiment(folder: Path, config: Config, plan: Plan, done: Mapping[st
     )
     write_sealed(folder / EXPERIMENT_FILE, experiment)
     return experiment
+
+
+def _list_data(config: Config) -> dict[str, Any]:
+    """Return the configured data without folders, which are elsewhere on other machines."""
+    data = config.model_dump(mode="json", include={"data"})["data"]
+    return {name: value for name, value in data.items() if name != "folder" and not name.endswith("_folder")}
 
 
 def digest_tables(folder: Path, runs: Iterable[str], known: Mapping[Path, str] = MappingProxyType({})) -> dict[str, str]:
