@@ -95,7 +95,8 @@ def main() -> None:
     parser.add_argument("--reached", type=float, default=440, help="TFLOP/s that convolutions reach. Default: %(default)s")
     asked = parser.parse_args()
     planned = ((plans.stem, *make_planned(plans, asked.configuration)) for plans in asked.plans)
-    titles = ["network", "batch", "TFLOP", "convolution traffic", "norm traffic", "lower bound", f"at {asked.reached:g} TFLOP/s"]
+    titles = ["network", "batch", "TFLOP", "convolution traffic", "norm traffic", "lower bound"]
+    titles.append(f"at {asked.reached:g} TFLOP/s")
     print("| " + " | ".join(titles) + " |\n|" + " --- |" * len(titles))
     for title, network, shape in planned if asked.plans else list_networks():
         convolutions, norms = count_work(network, shape)
