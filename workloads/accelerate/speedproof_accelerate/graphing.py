@@ -1,7 +1,7 @@
 """A network's forward and backward pass in training, each launched as one CUDA graph, for batches of a few shapes."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MethodType
@@ -118,6 +118,7 @@ class GraphedForward:
         self._pool: Any = None
         self._stream: Any = None  # recordings share memory only on one stream
         self._turn = 0
+        self._renewable = True  # it computes with whichever parameters its modules have
         self._modules, self._places = list(network.modules()), _list_tensors(network)
         self._state = self._observe()
 
@@ -216,12 +217,20 @@ class GraphedForward:
         self._stream = self._stream or torch.cuda.Stream(self._device)
         # Autocast keeps no copies of weights between passes: a graph would find those of its recording.
         autocast = torch.autocast("cuda", dtype=self._precision, enabled=self._precision is not None, cache_enabled=False)
-        parameters = [one for one in self._network.parameters() if one.requires_grad]
-        with keeping_buffers(self._network), fresh_parameters(self._network) as fresh, autocast, torch.enable_grad():
-            differentiated = [fresh[id(one)] for one in parameters]
-            made = _record(self.eager, x.detach().clone(), differentiated, self._pool, self._stream)
-        made.parameters = parameters
-        return made
+        formers = list(self._network.parameters())
+        parameters = [one for one in formers if one.requires_grad]
+        given = x.detach().clone()
+        with keeping_buffers(self._network), autocast, torch.enable_grad():
+            if self._renewable:
+                with fresh_parameters(self._network) as fresh:
+                    torch.cuda.synchronize()
+                    with torch.cuda.stream(self._stream):
+                        self._renewable = computes_alone(self.eager, given, formers, fresh)
+                    if self._renewable:
+                        made = _record(self.eager, given, [fresh[id(one)] for one in parameters], self._pool, self._stream)
+                        made.parameters = parameters
+                        return made
+            return _record(self.eager, given, parameters, self._pool, self._stream)
 
 
 class _Replay(Function):
@@ -238,6 +247,30 @@ class _Replay(Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         ctx.graphed.end_turn(ctx.turn)
         return None, None, None, *ctx.recording.differentiate(gradients)
+
+
+def computes_alone(
+    eager: Callable[[Tensor], Any], given: Tensor, formers: Sequence[nn.Parameter], fresh: Mapping[int, nn.Parameter]
+) -> bool:
+    """Return whether a network computes with fresh parameters, and not with the former ones, which it may keep elsewhere, too.
+
+    A recording would miss those gradients. Nor may it move the fresh ones in memory, as torch's recurrent layers do on a GPU:
+    the optimizer would change what no recording reads.
+    """
+    if any(id(one) not in fresh for one in formers):  # it lists parameters that no module has
+        return False
+    trained = [one for one in formers if one.requires_grad]
+    try:
+        outs = [one for one in find_outs(eager(given)) if one.requires_grad]
+        # Only paths to the former ones are computed: usually there is none.
+        above = [torch.zeros_like(one) for one in outs]
+        found = torch.autograd.grad(outs, trained, above, allow_unused=True) if outs and trained else ()
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:  # it may look something up by its parameter; any other failure will come again
+        return False
+    moved = any(one.data_ptr() != fresh[id(one)].data_ptr() for one in formers)
+    return not moved and all(one is None for one in found)
 
 
 def _record(eager: Callable[[Tensor], Any], given: Tensor, parameters: list[nn.Parameter], pool: Any, stream: Any) -> Recording:
@@ -311,6 +344,7 @@ def _list_tensors(network: nn.Module) -> list[tuple[dict[str, Any], str]]:
 
 
 def _find_addresses(places: list[tuple[dict[str, Any], str]]) -> list[int]:
-    """Return where in memory the tensors of these places are; negative: without a gradient."""
+    """Return where in memory the tensors of these places are; negative: without a gradient. Then which ones are trained."""
     tensors = [own.get(name) for own, name in places]
-    return [0 if one is None else one.data_ptr() if one.requires_grad else -one.data_ptr() for one in tensors]
+    addresses = [0 if one is None else one.data_ptr() if one.requires_grad else -one.data_ptr() for one in tensors]
+    return addresses + [id(one) for one in tensors if one is not None and one.requires_grad]  # recordings keep these alive

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -287,16 +287,39 @@ def fresh_parameters(module: nn.Module) -> Iterator[dict[int, nn.Parameter]]:
     An earlier pass may be alive in results that a network keeps. Autograd would then hand over gradients on the stream of that
     pass, and no recording may wait for torch's default stream.
     """
-    owners = {id(one._parameters): one._parameters for one in module.modules()}.values()  # some modules share them
-    places = [(own, name, former) for own in owners for name, former in own.items() if former is not None]
-    fresh = {id(former): nn.Parameter(former.detach(), former.requires_grad) for _, _, former in places}
+    formers = {id(one): one for own in _list_owners(module) for one in own.values() if one is not None}
+    fresh = {number: _renew(one) for number, one in formers.items()}
+    back = {id(fresh[number]): one for number, one in formers.items()}
     try:
-        for own, name, former in places:
-            own[name] = fresh[id(former)]
+        _exchange(module, fresh)
         yield fresh
     finally:
-        for own, name, former in places:
-            own[name] = former
+        _exchange(module, back)  # also where a pass has registered a new one, and not where it has registered another
+
+
+def _list_owners(module: nn.Module) -> list[dict[str, nn.Parameter | None]]:
+    """Return the dictionaries of a module's parameters, each once: some modules share them."""
+    return list({id(one._parameters): one._parameters for one in module.modules()}.values())
+
+
+def _exchange(module: nn.Module, others: dict[int, nn.Parameter]) -> None:
+    """Put others in the places of parameters, by their `id`."""
+    for own in _list_owners(module):
+        for name, former in list(own.items()):
+            if id(former) in others:
+                own[name] = others[id(former)]
+
+
+def _renew(former: nn.Parameter) -> nn.Parameter:
+    """Return a new parameter that shares a parameter's memory, its class and its attributes."""
+    memory, kind = former.detach(), type(former)
+    fresh: Any
+    if issubclass(kind, nn.Parameter) and type(memory) is Tensor:  # not a tensor of another class that is called a parameter
+        fresh = memory.as_subclass(kind).requires_grad_(former.requires_grad)
+    else:
+        fresh = nn.Parameter(memory, former.requires_grad)
+    vars(fresh).update(vars(former))
+    return cast(nn.Parameter, fresh)
 
 
 @contextmanager

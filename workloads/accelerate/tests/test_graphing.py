@@ -82,6 +82,95 @@ def test_fresh_parameters_share_memory_and_go_again():
     assert before[0].grad is None and now[0].grad is not None
 
 
+class Tagged(nn.Parameter):
+    """A parameter of a class of its own."""
+
+
+def test_fresh_parameters_keep_class_and_attributes_and_are_found_wherever_a_pass_puts_them():
+    network = nn.Linear(2, 2)
+    network.weight = Tagged(network.weight.detach())
+    network.weight.scale = 2.0
+    former, replaced = network.weight, nn.Parameter(torch.ones(2))
+    with fresh_parameters(network):
+        assert (type(network.weight), network.weight.scale, network.weight.is_leaf) == (Tagged, 2.0, True)
+        network.again = network.weight  # as in a network that registers a parameter in its pass
+        network.bias = replaced
+    assert network.weight is network.again is former and network.bias is replaced
+
+
+def test_fresh_parameters_go_after_a_failure():
+    network = nn.Linear(2, 2)
+    former = network.weight
+    with pytest.raises(KeyError), fresh_parameters(network):
+        raise KeyError
+    assert network.weight is former
+
+
+class Referring(nn.Linear):
+    """A layer that keeps its weight outside of what modules list, too."""
+
+    def __init__(self, uses):
+        super().__init__(3, 2)
+        self.kept, self.named, self.uses = [self.weight], {self.weight: 2.0}, uses
+
+    def forward(self, x):
+        if self.uses == "both":
+            return super().forward(x) + x @ self.kept[0].T
+        if self.uses == "reference":
+            return x @ self.kept[0].T + self.bias
+        if self.uses == "key":
+            return super().forward(x) * self.named[self.weight]
+        if self.uses == "moved":  # as torch's recurrent layers, on a GPU
+            self.weight.data = self.weight.data.clone()
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("uses", ["modules", "both", "reference", "key", "moved", "moved and frozen"])
+def test_a_network_that_needs_its_own_parameters_is_found(uses):
+    network = Referring(uses.partition(" ")[0])
+    network.weight.requires_grad_("frozen" not in uses)
+    formers = list(network.parameters())
+    with fresh_parameters(network) as fresh:
+        found = graphing.computes_alone(network.forward, torch.rand(4, 3), formers, fresh)
+        assert not graphing.computes_alone(network.forward, torch.rand(4, 3), [*formers, nn.Parameter(torch.rand(1))], fresh)
+    assert found == (uses == "modules")
+
+
+@gpu
+@pytest.mark.parametrize("uses", ["modules", "both", "reference", "key"])
+def test_a_network_that_needs_its_own_parameters_is_recorded_with_them(uses):
+    network = Referring(uses).cuda()
+    network.kept, network.named = [network.weight], {network.weight: 2.0}
+    images = torch.rand(4, 3, device="cuda")
+    expected = torch.autograd.grad(network(images).square().sum(), [*network.parameters()])
+    graph_training(network, images, None)
+    found = torch.autograd.grad(network(images).square().sum(), [*network.parameters()])
+    torch.testing.assert_close(found, expected)
+
+
+@gpu
+def test_a_recorded_recurrent_network_learns():
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.LSTM(3, 4)
+
+        def forward(self, x):
+            return self.body(x)[0]
+
+    torch.manual_seed(0)
+    plain = Recurrent().cuda()
+    recorded, series = copy.deepcopy(plain), torch.rand(5, 2, 3, device="cuda")
+    graph_training(recorded, series, None)
+    for network in (plain, recorded):
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+        for _ in range(4):
+            optimizer.zero_grad()
+            network(series).square().sum().backward()
+            optimizer.step()
+    torch.testing.assert_close(recorded(series), plain(series), rtol=1e-4, atol=1e-4)
+
+
 def test_a_network_that_does_not_train_is_refused():
     with pytest.raises(ValueError, match=r"of a network in training; call its train\(\) first"):
         graph_training(make().eval(), torch.rand(1, 1, 4, 4, 4), None)
@@ -194,6 +283,16 @@ def test_moved_weights_are_recorded_anew(recorded):
     network.weight.data = torch.rand(2, 3)
     torch.testing.assert_close(network(x), x @ network.weight.T)
     assert shapes == [(4, 3)] * 3
+
+
+def test_another_parameter_in_the_same_memory_is_recorded_anew(recorded):
+    network, shapes = recorded
+    x = torch.rand(4, 3)
+    network(x)
+    network.load_state_dict(network.state_dict(), assign=True)
+    network(x).sum().backward()
+    torch.testing.assert_close(network.weight.grad, x.sum(0).expand(2, 3))
+    assert shapes == [(4, 3)] * 2
 
 
 def test_what_is_frozen_or_trained_is_recorded_anew(recorded):
