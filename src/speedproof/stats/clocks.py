@@ -41,6 +41,8 @@ def check_outside(examined: "Examined", variant: str, pairs: Sequence["ClockPair
     if variant == examined.favoured:
         gain = _find_gain(pairs)
         needed_s = _EATEN * next(iter(gain.values()))
+        if "covered" in gain:
+            excesses = _subtract([(_split_observed(one), _split_observed(other)) for one, other in pairs])
     elif examined.outcome == "equivalent":
         gain = {}
         needed_s = _EATEN * fmean(_find_span(one) if one.rates else one.total_s / count_ranks(pairs) for one, _ in pairs)
@@ -157,6 +159,18 @@ def _split_epochs(clocks: "Clocks") -> dict[str, float]:
     }
 
 
+def _split_observed(clocks: "Clocks") -> dict[str, float]:
+    """Return what a run takes besides epochs that are as long as our clock saw, for a gain that is extrapolated to these.
+
+    What each leaves unreported is in that gain already. If it counted here, too, work that is moved out of it at random would
+    cancel itself.
+    """
+    between_s = (clocks.observed_s or 0.0) - clocks.reported_s
+    unreported_s = (clocks.unreported_s or 0.0) - clocks.epochs * between_s if clocks.first_seen else 0.0
+    start_up_s = (clocks.start_up_s or 0.0) - (0.0 if clocks.first_seen else between_s)  # else the first epoch's is in it
+    return {**_split_epochs(clocks), "start_up_s": start_up_s, "unreported_s": unreported_s}
+
+
 def _split_process(clocks: "Clocks", ranks: int) -> dict[str, float]:
     return {
         "elsewhere_s": clocks.process_s - clocks.total_s / ranks,
@@ -194,6 +208,7 @@ class Clocks:
     rates: bool
     arrivals: Arrivals
     ranks: int = 1  # of which each may report an epoch
+    first_seen: bool = False  # whether our clock saw the begin of the first epoch
 
 
 def read_clocks(run: MeasuredRun) -> Clocks | None:
@@ -226,6 +241,7 @@ def _read_clocks(run: MeasuredRun) -> Clocks | None:
         rates=seen.rates,
         arrivals=seen.arrivals,
         ranks=seen.ranks,
+        first_seen=observed is not None and not math.isnan(observed[0]),
     )
 
 
