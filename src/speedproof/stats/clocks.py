@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, cast
@@ -116,8 +116,22 @@ def _find_gain(pairs: Sequence["ClockPair"]) -> dict[str, float]:
     if pairs[0][0].rates:
         return {"interval_gain_s": fmean(_find_span(other) - _find_span(one) for one, other in pairs)}
     ranks = count_ranks(pairs)
-    gain_s = fmean(one.epochs * (other.reported_s - one.reported_s) / ranks for one, other in pairs)
+    gain_s = fmean(one.epochs for one, _ in pairs) * _find_saved(pairs) / ranks
     return _extrapolate(gain_s, pairs) if ranks == 1 else {"gain_s": gain_s}
+
+
+def _find_saved(pairs: Sequence["ClockPair"]) -> float:
+    """Return how many seconds an epoch of the first variant saves by its reports, averaged as their ratio is.
+
+    By other means, a single slow run would hide what all others gain.
+    """
+    return _average(other.reported_s for _, other in pairs) - _average(one.reported_s for one, _ in pairs)
+
+
+def _average(times_s: Iterable[float]) -> float:
+    """Return the geometric mean; 0 if a time is."""
+    known = list(times_s)
+    return math.exp(fmean(map(math.log, known))) if min(known) > 0 else 0.0
 
 
 def _extrapolate(gain_s: float, pairs: Sequence["ClockPair"]) -> dict[str, float]:
@@ -304,9 +318,9 @@ def find_unreported(pairs: Sequence[ClockPair]) -> Unreported | None:
     known = [(one, other, own, others) for one, other, own, others in seen if own and others]
     if len(known) < LEAST_SEEN:
         return None
-    admitted_s = max(0.0, fmean(one.reported_s - other.reported_s for one, other, *_ in known))
+    admitted_s = max(0.0, -_find_saved([(one, other) for one, other, *_ in known]))
     digits_s = max(2 * clocks.resolution_s for one, other, *_ in known for clocks in (one, other))
-    base_s = fmean(one.reported_s for one, *_ in known)
+    base_s = _average(one.reported_s for one, *_ in known)
     seconds = LowerBound.of(
         [(own - one.reported_s) - (others - other.reported_s) - admitted_s - digits_s for one, other, own, others in known]
     )
