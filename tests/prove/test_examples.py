@@ -48,7 +48,8 @@ def test_a_shell_script_is_read_by_when_its_lines_come(tmp_path, epochs):
     epochs(3)
     run, table = run_example(tmp_path, "sh train.sh 0.1", source="lines", epoch="^epoch", quality=r"score (\S+)")
     assert (table["quality"].tolist(), run.best_quality) == ([0.17, 0.27, 0.37], 0.37)  # the last digit is the seed
-    assert table["train_s"].between(0.08, 0.4).all()
+    assert table["train_s"].ge(0.08).all()  # each sleeps 0.1 s, and on a busy machine longer
+    assert table["train_s"].sum() < run.process_s
 
 
 def test_plain_pytorch_marks_its_epochs(tmp_path, epochs):
