@@ -18,14 +18,14 @@ def list_commands(evidence: Evidence) -> Sequence[ShellCommand]:
         note = f"Run it in the programs' folder. It writes to {_AGAIN} there."
         return [ShellCommand(f"{evidence.asked.command} --out {_AGAIN}", note)]
     conditions = evidence.comparison.conditions
-    values = _write_yaml(_configure(evidence))
+    values = _configure(evidence)
     image = " --use-singularity" if conditions.image else ""
     text = (
-        f"cat >again.yaml <<'END_OF_FILE'\n{values}END_OF_FILE\n"
+        f"cat >again.yaml <<'END_OF_FILE'\n{_write_yaml(values)}END_OF_FILE\n"
         f"snakemake --cores {conditions.cores}{image} --configfile again.yaml"
     )
     commit = f" The code was at commit {conditions.git_commit}." if conditions.git_commit else ""
-    begun = "This" if _find_data(evidence) else "It reads the data that config.yaml names under “data”; this"
+    begun = "This" if "data" in values else "It reads the data that config.yaml names under “data”; this"
     data = f"{begun} measurement used {conditions.dataset_name}."
     note = f"Run it in a clone of the repository. It writes to {_AGAIN}. {data}{commit}"
     return [ShellCommand(text, note)]

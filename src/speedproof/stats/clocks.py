@@ -60,8 +60,8 @@ def _object(
     A program may choose by chance in which part it works: then none of them is significant, and their sum is.
 
     It is `outside` only if it is beyond chance (99.9 %), since each part is a test. Honest programs were simulated, whose
-    start-up varies by half of the gain to twice the gain. 99 % accused 0.5 to 4 % of them, 99.9 % at most 0.4 %. What is less
-    certain supports nothing.
+    start-up varies by half of the gain to twice the gain. 99 % accused 0.6 to 3.7 % of them, 99.9 % at most 0.4 %. What is
+    less certain supports nothing.
     """
     whole = {"process": math.exp(fmean(math.log(other.process_s / one.process_s) for one, other in pairs))}
     means = {name: LowerBound.of(values) for name, values in excesses.items()}

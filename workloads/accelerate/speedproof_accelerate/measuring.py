@@ -294,7 +294,7 @@ def fresh_parameters(module: nn.Module) -> Iterator[dict[int, nn.Parameter]]:
         _exchange(module, fresh)
         yield fresh
     finally:
-        _exchange(module, back)  # also where a pass has registered a new one, and not where it has registered another
+        _exchange(module, back)  # restores these alone: a pass may have replaced others
 
 
 def _list_owners(module: nn.Module) -> list[dict[str, nn.Parameter | None]]:
