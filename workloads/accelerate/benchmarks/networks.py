@@ -15,6 +15,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -188,13 +189,34 @@ def check(plain: nn.Module, fast: nn.Module, setting: Setting) -> dict[str, floa
     return {f"{name}_{kind}": _apart(got[i], exact[i]) for name, got in results.items() for i, kind in enumerate(kinds)}
 
 
-def _profile(step: Callable[[], object]) -> str:
+def _profile(step: Callable[[], object]) -> dict[str, Any]:
+    """Return what the GPU does in a step: how long it runs kernels and how many, and each kernel's time in ms and calls."""
+    from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
 
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+    for _ in range(_WARM_UPS):
         step()
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for _ in range(_STEPS):
+            step()
         torch.cuda.synchronize()
-    return seen.key_averages().table(sort_by="cuda_time_total", row_limit=22, max_name_column_width=90)
+    events = sorted((one for one in seen.events() if one.device_type == DeviceType.CUDA), key=lambda one: one.time_range.start)
+    kernels: dict[str, list[float]] = {}
+    busy, end = 0.0, 0.0
+    for one in events:
+        begin, until = one.time_range.start, one.time_range.end
+        busy += max(until - max(begin, end), 0.0)
+        end = max(end, until)
+        sums = kernels.setdefault(one.name, [0.0, 0.0])
+        sums[0] += (until - begin) / 1e3 / _STEPS
+        sums[1] += 1 / _STEPS
+    return {
+        "span_ms": (end - events[0].time_range.start) / 1e3 / _STEPS,
+        "busy_ms": busy / 1e3 / _STEPS,
+        "calls": len(events) / _STEPS,
+        "kernels": dict(sorted(kernels.items(), key=lambda one: -one[1][0])),
+    }
 
 
 def measure(name: str, folder: Path, compiles: set[str], profiles: bool) -> None:
@@ -263,6 +285,11 @@ def measure(name: str, folder: Path, compiles: set[str], profiles: bool) -> None
         trainer = Trainer(network, network.parameters())
         attempt(what, lambda: keep(**{f"{what}_ms": _time_ms(lambda: trainer.step(images, labels))}))
 
+    def profile_steps(what: str, network: Any) -> None:
+        if profiles:
+            step = partial(Trainer(network, network.parameters()).step, images, labels)
+            attempt(f"{what}_profile", lambda: keep(**{f"{what}_profile": _profile(step)}))
+
     time_steps("amp", plain)
 
     def replace_and_record() -> None:
@@ -283,6 +310,7 @@ def measure(name: str, folder: Path, compiles: set[str], profiles: bool) -> None
     for what in list(compiled):
         if f"{what}_preparation_error" not in found:
             time_steps(what, compiled[what])
+            profile_steps(what, compiled[what])
         del compiled[what]
 
     def replace() -> None:
@@ -292,10 +320,8 @@ def measure(name: str, folder: Path, compiles: set[str], profiles: bool) -> None
     attempt("accelerate", replace)
     time_steps("fast", fast)
 
-    if profiles:
-        trainer = Trainer(graphed, graphed.parameters())
-        trainer.step(images, labels)
-        attempt("profile", lambda: keep(profile=_profile(lambda: trainer.step(images, labels))))
+    for way, network in {"amp": plain, "graphs": graphed, "fast": fast}.items():
+        profile_steps(way, network)
     keep(done=True, used_s=time.perf_counter() - started, peak_mib=torch.cuda.max_memory_allocated() / 2**20)
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from speedproof_accelerate import parts
+from speedproof_accelerate import parts, resampling
 from speedproof_accelerate.kernels import reference
 from speedproof_accelerate.kernels.channels_last import as_channels_last
 
@@ -195,7 +195,7 @@ def list_trilinear_upsample() -> Iterator[Case]:
         ("", (1, 16, 112, 112, 72), HALF),
         ("", (1, 64, 28, 28, 18), HALF),
     ):
-        yield _case_of(title, own, lambda: parts.TrilinearUpsample(own), shape, kind)
+        yield _case_of(title, own, lambda: resampling.TrilinearUpsample(own), shape, kind)
 
 
 def list_avg_pool() -> Iterator[Case]:
@@ -206,7 +206,7 @@ def list_avg_pool() -> Iterator[Case]:
         ("", (2, 2, 2), (2, 64, 80, 128, 128), HALF),
     ):
         own = nn.AvgPool3d(window, window)
-        yield _case_of(title, own, lambda own=own: parts.AveragePool(own), shape, kind)
+        yield _case_of(title, own, lambda own=own: resampling.AveragePool(own), shape, kind)
 
 
 def list_dice_ce_loss() -> Iterator[Case]:

@@ -10,8 +10,9 @@ from typing import Any, cast
 from torch import Tensor, nn
 
 from speedproof_accelerate.bias_free import BiasFreeSequence, bias_of
+from speedproof_accelerate.blocks import concat_channels
 from speedproof_accelerate.originals import is_own, path_of
-from speedproof_accelerate.parts import NormActivation, add_bias, concat_channels, convolve_without_bias, load, slope_of
+from speedproof_accelerate.parts import NormActivation, add_bias, convolve_without_bias, load, slope_of
 
 _BLOCKS = "dynamic_network_architectures.building_blocks"
 CONVOLUTION_BLOCK = f"{_BLOCKS}.simple_conv_blocks.ConvDropoutNormReLU"

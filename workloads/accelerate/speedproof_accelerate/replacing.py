@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from speedproof_accelerate.arrangement import Arrangement, lay_out
 from speedproof_accelerate.bias_free import BiasFreeSequence, as_unit, omits_biases, takes_bias_away
+from speedproof_accelerate.blocks import ConcatSkip, ConcatUpBlock, ResidualBlock
 from speedproof_accelerate.choosing import Chooser, Replace, Replaced
 from speedproof_accelerate.decisions import Decisions, find_decisions
 from speedproof_accelerate.dynamic_networks import (
@@ -45,24 +46,19 @@ from speedproof_accelerate.parts import (
     POINTWISE_CHANNELS,
     POINTWISE_RESULTS,
     Absorbed,
-    AveragePool,
-    ConcatSkip,
-    ConcatUpBlock,
     FewChannelConvolution,
     NormActivation,
     PaddedConvolution,
     Part,
     PointwiseConvolution,
-    ResidualBlock,
-    TrilinearUpsample,
     WidenedConvolution,
     as_plain,
     find_missing_gpu,
     find_obstacle,
     load,
-    window_of,
 )
 from speedproof_accelerate.report import Entry, Report
+from speedproof_accelerate.resampling import AveragePool, TrilinearUpsample, window_of
 
 # MONAI's blocks that call one activation behind each of their norms: the activation's name, and the norms'.
 _SHARED_ACTIVATIONS = {

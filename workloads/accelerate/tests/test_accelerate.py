@@ -13,7 +13,7 @@ from monai.networks.nets import DynUNet, SegResNet, UNet
 from torch import nn
 from torch.nn.utils import parametrizations
 
-from speedproof_accelerate import accelerate, parts
+from speedproof_accelerate import accelerate, blocks, parts
 from workloads.spleen.tests.training.kernel_checks import DEVICE, FP32, assert_close, differentiate
 
 NETWORKS = {
@@ -75,7 +75,7 @@ def test_in_half_precision_a_segresnets_convolutions_go_by_kernels():
     plain = copy.deepcopy(fast).cpu().double()
     report = accelerate(fast, precision=kind)
     kinds = {type(part) for part in fast.modules()}
-    assert {parts.WidenedConvolution, parts.ResidualBlock, parts.FewChannelConvolution, parts.PointwiseConvolution} <= kinds
+    assert {parts.WidenedConvolution, blocks.ResidualBlock, parts.FewChannelConvolution, parts.PointwiseConvolution} <= kinds
     assert "ResBlock: its input added in the passes of others (down_layers.0.1 and 2 more)" in str(report)
 
     def find_largest_error(seed):
@@ -140,7 +140,7 @@ def test_the_report_names_what_was_replaced_what_was_not_and_why():
 def test_a_block_that_stands_in_two_places_is_exchanged_in_both():
     network = dynunet()
     accelerate(network)
-    assert isinstance(network.skip_layers.upsample, parts.ConcatUpBlock)
+    assert isinstance(network.skip_layers.upsample, blocks.ConcatUpBlock)
     assert network.skip_layers.upsample in list(network.upsamples)
 
 
@@ -385,7 +385,7 @@ def test_metadata_of_the_input_is_that_of_the_output(name, precision):
 def test_joined_channels_are_concatenated_ones(channels):
     volumes = [torch.randn(2, channels, 3, 2, 5, device=DEVICE, requires_grad=True) for _ in range(2)]
     above = torch.randn(2, 2 * channels, 3, 2, 5, device=DEVICE)
-    found, expected = parts.concat_channels(*volumes), torch.cat(volumes, dim=1)
+    found, expected = blocks.concat_channels(*volumes), torch.cat(volumes, dim=1)
     assert torch.equal(found, expected)
     assert all(map(torch.equal, torch.autograd.grad(found, volumes, above), torch.autograd.grad(expected, volumes, above)))
 

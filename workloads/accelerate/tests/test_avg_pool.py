@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 from speedproof_accelerate import accelerate
-from speedproof_accelerate.parts import AveragePool
+from speedproof_accelerate.resampling import AveragePool
 from workloads.spleen.tests.training.kernel_checks import DEVICE, FP32, HALF, assert_close, draw, on_device, results_of
 
 pytestmark = pytest.mark.usefixtures("interpreted")

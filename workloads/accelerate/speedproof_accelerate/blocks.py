@@ -1,0 +1,79 @@
+"""Blocks of known networks that take the places of MONAI's: they concatenate and add in the passes of kernels."""
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from speedproof_accelerate.parts import (
+    FLOATS,
+    FewChannelConvolution,
+    NormActivation,
+    add_bias,
+    find_obstacle,
+    keeping_kind,
+    load,
+    precision_of,
+)
+
+
+class ResidualBlock(nn.Module):
+    """Twice norm, activation and convolution, plus the input, as in MONAI's SegResNet.
+
+    One pass gives both gradients of the input, and the second convolution's kernel adds the input.
+    """
+
+    def __init__(self, block: Any) -> None:
+        """Replace a block whose norms are parts."""
+        super().__init__()
+        for name, module in block.named_children():
+            self.add_module(name, module)
+        self.training = block.training
+
+    @keeping_kind
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the block's result plus its input."""
+        norm1, norm2, conv = cast(NormActivation, self.norm1), cast(NormActivation, self.norm2), cast(Any, self.conv2)
+        y, beside = (norm1.compute_as_torch(x), x) if norm1.find_misfit(x) else norm1.compute_and_pass(x)
+        y = norm2(cast(nn.Module, self.conv1)(y))
+        last = conv.conv if len(conv) == 1 else conv
+        if not isinstance(last, FewChannelConvolution) or last.find_misfit(y) or beside.dtype != precision_of(y):
+            return cast(Tensor, conv(y) + beside)
+        return add_bias(last.compute_without_bias(y, beside), last.replaced.bias)
+
+
+class ConcatSkip(nn.Module):
+    """The concatenation of the input and a submodule's result, as MONAI's `SkipConnection`."""
+
+    def __init__(self, skip: Any) -> None:
+        """Replace a skip connection."""
+        super().__init__()
+        self.submodule = skip.submodule
+        self.training = skip.training
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the channels of both."""
+        return concat_channels(x, self.submodule(x))
+
+
+class ConcatUpBlock(nn.Module):
+    """The convolution of an upsampled volume and that of a skip connection, as MONAI's `UnetUpBlock`."""
+
+    def __init__(self, block: Any) -> None:
+        """Replace a block."""
+        super().__init__()
+        self.transp_conv, self.conv_block = block.transp_conv, block.conv_block
+        self.training = block.training
+
+    def forward(self, inp: Tensor, skip: Tensor) -> Tensor:
+        """Return the result of the convolutions."""
+        return cast(Tensor, self.conv_block(concat_channels(self.transp_conv(inp), skip)))
+
+
+@keeping_kind
+def concat_channels(first: Tensor, second: Tensor) -> Tensor:
+    """Return both volumes' channels: by a kernel, whose gradient is two dense volumes, if it fits; otherwise by torch."""
+    alike = first.shape == second.shape and first.dtype == second.dtype and first.dim() == 5 and first.shape[1] % 8 == 0
+    if alike and first.dtype in FLOATS and first.numel() and find_obstacle(first.device) is None:
+        return cast(Tensor, load("concat_channels").concat_channels(first, second))
+    return torch.cat([first, second], dim=1)
