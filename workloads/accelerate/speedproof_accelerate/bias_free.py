@@ -83,15 +83,22 @@ class BiasFreeUnit(nn.Sequential):
     @keeping_kind
     def forward(self, x: Tensor) -> Tensor:
         """Return the result of convolution, norm and activation."""
-        convolution, adn = cast(Any, self.conv), cast(Any, self.adn)
-        norm, *others = adn
-        bias = bias_of(convolution) if isinstance(norm, NormActivation) and _is_convolution(convolution) else None
-        if bias is None:  # or they were replaced since
-            return cast(Tensor, adn(convolution(x)))
-        left = norm.own_because is not None or x.dim() != convolution.weight.dim()  # a single image is left to torch
-        if left:
-            return cast(Tensor, adn(convolution(x)))
-        y = _normalize(norm, convolve_without_bias(convolution, x), bias)
+        convolution: Any = self.conv
+        if self.omits_bias(x):
+            return self.finish(convolve_without_bias(convolution, x))
+        return cast(Tensor, cast(Any, self.adn)(convolution(x)))
+
+    def omits_bias(self, x: Tensor) -> bool:
+        """Return whether the bias of this call is omitted: a single image is left to torch."""
+        convolution, norm = cast(Any, self.conv), next(iter(cast(Any, self.adn)), None)
+        if not isinstance(norm, NormActivation) or not _is_convolution(convolution):  # they were replaced since
+            return False
+        return norm.own_because is None and bias_of(convolution) is not None and x.dim() == convolution.weight.dim()
+
+    def finish(self, convolved: Tensor) -> Tensor:
+        """Return the result of norm and activation for what the convolution has computed without its bias."""
+        norm, *others = cast(Any, self.adn)
+        y = _normalize(norm, convolved, cast(Tensor, bias_of(cast(Any, self.conv))))
         for other in others:
             y = other(y)
         return y

@@ -73,7 +73,21 @@ class ConcatUpBlock(nn.Module):
 @keeping_kind
 def concat_channels(first: Tensor, second: Tensor) -> Tensor:
     """Return both volumes' channels: by a kernel, whose gradient is two dense volumes, if it fits; otherwise by torch."""
-    alike = first.shape == second.shape and first.dtype == second.dtype and first.dim() == 5 and first.shape[1] % 8 == 0
-    if alike and first.dtype in FLOATS and first.numel() and find_obstacle(first.device) is None:
+    alike = first.shape == second.shape and first.dtype == second.dtype
+    if alike and _fits_concat(first, first.shape[1]):
         return cast(Tensor, load("concat_channels").concat_channels(first, second))
     return torch.cat([first, second], dim=1)
+
+
+def split_channels(both: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the first and the second half of the channels; by a kernel, if it fits, as dense volumes."""
+    if _fits_concat(both, both.shape[1] // 2):
+        return cast(tuple[Tensor, Tensor], load("concat_channels").split_channels(both))
+    first, second = both.chunk(2, dim=1)
+    return first, second
+
+
+def _fits_concat(x: Tensor, channels: int) -> bool:
+    """Return whether the kernel fits volumes of so many channels each."""
+    fits = channels % 8 == 0 and x.dim() in (4, 5) and x.dtype in FLOATS and x.numel()
+    return bool(fits) and find_obstacle(x.device) is None

@@ -285,11 +285,20 @@ class Convolution(Part):
 
 
 class FewChannelConvolution(Convolution):
-    """A 3 × 3 × 3 convolution of stride 1 from few channels to as many."""
+    """A 3 × 3 × 3 or 3 × 3 convolution of stride 1 from few channels to as many."""
 
     def compute_without_bias(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """Return the kernel's result, plus a residual in the kernel's precision."""
-        return cast(Tensor, load("conv3d").conv3d(x.to(precision_of(x)), self.replaced.weight, residual))
+        return _convolve_few(x.to(precision_of(x)), self.replaced.weight, residual)
+
+
+def _convolve_few(x: Tensor, weight: Tensor, residual: Tensor | None = None) -> Tensor:
+    """Return the kernel's result; an image is a volume of one plane, whose weights before and behind it are 0."""
+    conv3d = load("conv3d").conv3d
+    if x.dim() == 5:
+        return cast(Tensor, conv3d(x, weight, residual))
+    deep = functional.pad(weight.unsqueeze(2), (0, 0, 0, 0, 1, 1))
+    return cast(Tensor, conv3d(x.unsqueeze(2), deep, None if residual is None else residual.unsqueeze(2)).squeeze(2))
 
 
 class PointwiseConvolution(Convolution):
@@ -311,30 +320,35 @@ class PaddedConvolution(Convolution):
 
     def compute_without_bias(self, x: Tensor) -> Tensor:
         """Return cuDNN's result for x and zeros."""
-        conv = self.replaced
-        convolve = functional.conv3d if x.dim() == 5 else functional.conv2d
-        return convolve(*self._pad(x, PADDED_CHANNELS), None, conv.stride, conv.padding, conv.dilation)
-
-    def _pad(self, x: Tensor, channels: int) -> tuple[Tensor, Tensor]:
-        """Return x and the weights, padded by zeros to so many input channels."""
-        kind, weight = precision_of(x), self.replaced.weight
-        items, given, *sides = x.shape
-        order = channels_last_of(x.dim())
-        beyond = (*(0, 0) * len(sides), 0, channels - given)
-        if x.requires_grad:
-            wide = functional.pad(x.to(kind), beyond).contiguous(memory_format=order)
-        else:
-            wide = torch.empty((items, channels, *sides), dtype=kind, device=x.device, memory_format=order).zero_()
-            wide[:, :given] = x
-        return wide, functional.pad(weight, beyond)
+        return convolve_like(self.replaced, *pad_channels(x, self.replaced.weight, PADDED_CHANNELS))
 
 
-class WidenedConvolution(PaddedConvolution):
-    """A 3 × 3 × 3 convolution of stride 1, padded to as many input channels as results: then our kernel fits."""
+def pad_channels(x: Tensor, weight: Tensor, channels: int) -> tuple[Tensor, Tensor]:
+    """Return x, in the precision of convolutions, and weights, padded by zeros to so many input channels."""
+    kind = precision_of(x)
+    items, given, *sides = x.shape
+    order = channels_last_of(x.dim())
+    beyond = (*(0, 0) * len(sides), 0, channels - given)
+    if x.requires_grad:
+        wide = functional.pad(x.to(kind), beyond).contiguous(memory_format=order)
+    else:
+        wide = torch.empty((items, channels, *sides), dtype=kind, device=x.device, memory_format=order).zero_()
+        wide[:, :given] = x
+    return wide, functional.pad(weight, beyond)
+
+
+def convolve_like(one: Any, x: Tensor, weight: Tensor) -> Tensor:
+    """Return what a convolution makes of x without its bias, with these weights."""
+    convolve: Any = functional.conv3d if weight.dim() == 5 else functional.conv2d
+    return cast(Tensor, convolve(x, weight, None, one.stride, one.padding, one.dilation, one.groups))
+
+
+class WidenedConvolution(Convolution):
+    """A 3 × 3 × 3 or 3 × 3 convolution of stride 1, padded to as many input channels as results: then our kernel fits."""
 
     def compute_without_bias(self, x: Tensor) -> Tensor:
         """Return the kernel's result for x and zeros."""
-        return cast(Tensor, load("conv3d").conv3d(*self._pad(x, self.replaced.out_channels)))
+        return _convolve_few(*pad_channels(x, self.replaced.weight, self.replaced.out_channels))
 
 
 def convolve_without_bias(convolution: nn.Module, x: Tensor) -> Tensor:
@@ -345,8 +359,7 @@ def convolve_without_bias(convolution: nn.Module, x: Tensor) -> Tensor:
     if isinstance(one, nn.ConvTranspose3d | nn.ConvTranspose2d):
         transpose: Any = functional.conv_transpose3d if isinstance(one, nn.ConvTranspose3d) else functional.conv_transpose2d
         return transpose(x, one.weight, None, one.stride, one.padding, one.output_padding, one.groups, one.dilation)
-    convolve: Any = functional.conv3d if isinstance(one, nn.Conv3d) else functional.conv2d
-    return cast(Tensor, convolve(x, one.weight, None, one.stride, one.padding, one.dilation, one.groups))
+    return convolve_like(one, x, one.weight)
 
 
 def add_bias(y: Tensor, bias: Tensor | None) -> Tensor:

@@ -29,6 +29,7 @@ from speedproof_accelerate.originals import (
     ACTIVATIONS,
     CONVOLUTIONS,
     KINDS,
+    MONAI_CONVOLUTION,
     NORMS,
     POOLS,
     does_nothing,
@@ -59,13 +60,13 @@ from speedproof_accelerate.parts import (
 )
 from speedproof_accelerate.report import Entry, Report
 from speedproof_accelerate.resampling import AveragePool, TrilinearUpsample, window_of
+from speedproof_accelerate.residual_unit import RESIDUAL_UNIT, PairedUnit, can_pair
 
 # MONAI's blocks that call one activation behind each of their norms: the activation's name, and the norms'.
 _SHARED_ACTIVATIONS = {
     "monai.networks.blocks.dynunet_block.UnetBasicBlock": ("lrelu", ("norm1", "norm2")),
     (_SEGRESNET_BLOCK := "monai.networks.blocks.segresnet_block.ResBlock"): ("act", ("norm1", "norm2")),
 }
-_MONAI_CONVOLUTION = "monai.networks.blocks.convolutions.Convolution"
 
 
 def accelerate(
@@ -241,7 +242,7 @@ def _replace_places(network: nn.Module, precision: torch.dtype | None, left: Map
             parent, _, last = behind.rpartition(".")
             network.get_submodule(parent).add_module(last, Absorbed(cast(nn.Module, module)))
     for unit in list(network.modules()):
-        if path_of(unit) == _MONAI_CONVOLUTION and takes_bias_away(unit):
+        if path_of(unit) == MONAI_CONVOLUTION and takes_bias_away(unit):
             _exchange(network, unit, as_unit(dict(unit.named_children()), unit.training))
         elif omits_biases(unit):
             _exchange(network, unit, BiasFreeSequence(unit))
@@ -344,7 +345,7 @@ def _exchange(network: nn.Module, module: nn.Module, other: nn.Module) -> None:
 def _find_block(module: Any) -> tuple[nn.Module | None, str]:
     """Return a block's replacement, and what it does; or None, and, for a known block, why it stays."""
     path, note = path_of(module), "skip connections of volumes concatenated in one pass"
-    make: type[ConcatSkip | ConcatUpBlock | ConcatDecoder | NormResidualBlock | ResidualBlock]
+    make: type[ConcatSkip | ConcatUpBlock | ConcatDecoder | NormResidualBlock | PairedUnit | ResidualBlock]
     if path == "monai.networks.layers.simplelayers.SkipConnection" and (module.mode, module.dim) == ("cat", 1):
         make = ConcatSkip
     elif path == "monai.networks.blocks.dynunet_block.UnetUpBlock":
@@ -355,6 +356,8 @@ def _find_block(module: Any) -> tuple[nn.Module | None, str]:
         make, note = NormResidualBlock, "its input added and its result activated in the last norm's pass"
     elif path == _SEGRESNET_BLOCK and isinstance(module.act, Absorbed) and is_plain_sequence(module.conv2):
         make, note = ResidualBlock, "its input added in the passes of others"
+    elif path == RESIDUAL_UNIT and can_pair(module):
+        make, note = PairedUnit, "both convolutions of its input as one"
     else:
         return None, ""
     addition = find_addition(module)
@@ -395,7 +398,7 @@ def _find_convolution(module: Any) -> tuple[type[Part] | None, str]:
     """Return the part of a convolution with zero padding and one group, and what it does; or None, and why there is none."""
     inputs, results = module.in_channels, module.out_channels
     undilated = {*module.stride, *module.dilation} == {1}
-    plain = isinstance(module, nn.Conv3d) and undilated and set(module.kernel_size) == {3} and set(module.padding) == {1}
+    plain = undilated and set(module.kernel_size) == {3} and set(module.padding) == {1}
     if plain and inputs == results and results in CONV3D_CHANNELS:
         return FewChannelConvolution, "by a kernel for few channels"
     if plain and inputs < results and inputs < PADDED_CHANNELS and results in CONV3D_CHANNELS:

@@ -381,10 +381,10 @@ def test_metadata_of_the_input_is_that_of_the_output(name, precision):
 
 
 @pytest.mark.usefixtures("interpreted")
-@pytest.mark.parametrize("channels", [8, 4], ids=["by a kernel", "by torch"])
-def test_joined_channels_are_concatenated_ones(channels):
-    volumes = [torch.randn(2, channels, 3, 2, 5, device=DEVICE, requires_grad=True) for _ in range(2)]
-    above = torch.randn(2, 2 * channels, 3, 2, 5, device=DEVICE)
+@pytest.mark.parametrize("shape", [(8, 3, 2, 5), (8, 2, 5), (4, 3, 2, 5)], ids=["volumes", "images", "by torch"])
+def test_joined_channels_are_concatenated_ones(shape):
+    volumes = [torch.randn(2, *shape, device=DEVICE, requires_grad=True) for _ in range(2)]
+    above = torch.randn(2, 2 * shape[0], *shape[1:], device=DEVICE)
     found, expected = blocks.concat_channels(*volumes), torch.cat(volumes, dim=1)
     assert torch.equal(found, expected)
     assert all(map(torch.equal, torch.autograd.grad(found, volumes, above), torch.autograd.grad(expected, volumes, above)))

@@ -1,4 +1,4 @@
-"""A convolution that adds a residual, and one of few channels widened, are torch's: values, and every gradient."""
+"""A convolution that adds a residual, and one of few channels, widened or not, are torch's: values, and every gradient."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
-from speedproof_accelerate.parts import WidenedConvolution
+from speedproof_accelerate.parts import FewChannelConvolution, WidenedConvolution
 from workloads.spleen.tests.training.kernel_checks import DEVICE, FP32, HALF, assert_close, differentiate, draw, few, results_of
 
 pytestmark = pytest.mark.usefixtures("interpreted")
@@ -30,15 +30,17 @@ def test_a_residual_is_added_and_has_the_results_gradient(shape):
 
 
 @few
-@given(st.integers(1, 7), st.sampled_from([8, 16, 32]), st.tuples(*[st.integers(1, 5)] * 3), st.booleans())
-def test_a_widened_convolution_is_torchs(inputs, results, sides, differentiated):
-    """Of images, which need no gradient, and of volumes that do."""
+@given(st.integers(1, 16), st.sampled_from([8, 16, 32]), st.lists(st.integers(1, 5), min_size=2, max_size=3), st.booleans())
+def test_a_convolution_of_few_channels_is_torchs(inputs, results, sides, differentiated):
+    """Of images and volumes; of the first ones of a network, which need no gradient, and of others."""
     torch.manual_seed(0)
     kind = torch.float16
-    plain = nn.Conv3d(inputs, results, 3, padding=1).to(kind).double()
-    part = WidenedConvolution(nn.Conv3d(inputs, results, 3, padding=1).to(DEVICE, kind))
+    convolution = nn.Conv2d if len(sides) == 2 else nn.Conv3d
+    channels, replace = (results, FewChannelConvolution) if inputs > 7 else (inputs, WidenedConvolution)
+    plain = convolution(channels, results, 3, padding=1).to(kind).double()
+    part = replace(convolution(channels, results, 3, padding=1).to(DEVICE, kind))
     part.load_state_dict(plain.state_dict())
-    x = draw(2, inputs, *sides, kind=kind)
+    x = draw(2, channels, *sides, kind=kind)
     found, expected = x.to(DEVICE, kind).requires_grad_(differentiated), x.clone().requires_grad_(differentiated)
     gradients = [found] if differentiated else []
     assert part.find_misfit(found) is None

@@ -89,7 +89,7 @@ def concat_channels(first: Tensor, second: Tensor) -> Tensor:
     """Return a volume with both volumes' channels, channels last.
 
     Args:
-        first: shape (items, channels, x, y, z), channels a multiple of 8.
+        first: shape (items, channels, …), channels a multiple of 8.
         second: of the same shape.
 
     Raises:

@@ -1,0 +1,99 @@
+"""MONAI's residual unit, whose first convolution and that beside it read the same volume: one operation computes both."""
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from speedproof_accelerate.bias_free import BiasFreeUnit
+from speedproof_accelerate.blocks import split_channels
+from speedproof_accelerate.kernels.strided_implementations import choose_strided
+from speedproof_accelerate.originals import MONAI_CONVOLUTION, find_addition, is_own, is_plain_sequence, path_of
+from speedproof_accelerate.parts import (
+    HALVES,
+    PADDED_CHANNELS,
+    Convolution,
+    add_bias,
+    convolve_like,
+    find_obstacle,
+    keeping_kind,
+    load,
+    pad_channels,
+    precision_of,
+)
+
+RESIDUAL_UNIT = "monai.networks.blocks.convolutions.ResidualUnit"
+_CONVOLUTIONS = (nn.Conv2d, nn.Conv3d)
+
+
+def can_pair(unit: Any) -> bool:
+    """Return whether both convolutions of a unit's input are alike."""
+    first = next(iter(unit.conv), None)
+    if not (type(unit.conv) is nn.Sequential and find_addition(unit.conv) is None and _begins_with_convolution(first)):
+        return False
+    one, other = (_original(module) for module in (cast(Any, first).conv, unit.residual))
+    return all(is_own(each, _CONVOLUTIONS) for each in (one, other)) and _describe(one) == _describe(other)
+
+
+class PairedUnit(nn.Module):
+    """A residual unit, as MONAI's `ResidualUnit`.
+
+    Two convolutions of few channels with a stride of 2 have a kernel. Other pairs are one convolution of twice the channels,
+    which takes hardly longer than either, and whose gradient of the input takes no sum.
+    """
+
+    def __init__(self, unit: Any) -> None:
+        """Replace a unit."""
+        super().__init__()
+        self.conv, self.residual = unit.conv, unit.residual
+        self.training = unit.training
+
+    @keeping_kind
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the unit's result."""
+        first, *others = cast(Any, self.conv)
+        one, other = _original(first.conv), _original(self.residual)
+        if find_obstacle(x.device) or precision_of(x) not in HALVES or not x.numel() or x.dim() != one.weight.dim():
+            residual = cast(nn.Module, self.residual)(x)
+            return cast(Tensor, cast(nn.Module, self.conv)(x) + residual)
+        omits_bias = isinstance(first, BiasFreeUnit) and first.omits_bias(x)
+        y, residual = _convolve_pair(x, one, other)
+        y = first.finish(y) if omits_bias else first.adn(add_bias(y, one.bias))
+        for module in others:
+            y = module(y)
+        return cast(Tensor, y + add_bias(residual, other.bias))
+
+
+def _convolve_pair(x: Tensor, one: Any, other: Any) -> tuple[Tensor, Tensor]:
+    """Return what two convolutions make of x without their biases."""
+    results, channels = one.weight.shape[:2]
+    if _fits_kernel(x, one) and choose_strided(channels, results, input_gradient=x.requires_grad):
+        compute = load("conv3d_strided").conv3d_strided_pair
+        return cast(tuple[Tensor, Tensor], compute(x.to(precision_of(x)), one.weight, other.weight))
+    weight = torch.cat([one.weight, other.weight])
+    if channels < PADDED_CHANNELS:
+        x, weight = pad_channels(x, weight, PADDED_CHANNELS)
+    return split_channels(convolve_like(one, x, weight))
+
+
+def _fits_kernel(x: Tensor, one: Any) -> bool:
+    cube = x.dim() == 5 and {*one.kernel_size} == {3} and {*one.stride} == {2} and {*one.padding} == {*one.dilation} == {1}
+    return cube and not any(side % 2 for side in x.shape[2:])
+
+
+def _begins_with_convolution(unit: Any) -> bool:
+    """Return whether a unit is a convolution, which it may compute without the bias, and what follows it."""
+    if isinstance(unit, BiasFreeUnit):
+        return True
+    return path_of(unit) == MONAI_CONVOLUTION and [*unit._modules] == ["conv", "adn"] and is_plain_sequence(unit)
+
+
+def _original(module: Any) -> Any:
+    return module.replaced if isinstance(module, Convolution) else module
+
+
+def _describe(one: Any) -> tuple[Any, ...]:
+    """Return what two convolutions have in common that are computed as one; of others, nothing is equal."""
+    if not isinstance(one, _CONVOLUTIONS) or one.groups > 1 or one.padding_mode != "zeros":
+        return (id(one),)
+    return type(one), one.weight.shape, one.weight.dtype, one.stride, one.padding, one.dilation
