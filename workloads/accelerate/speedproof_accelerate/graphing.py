@@ -14,7 +14,9 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from speedproof_accelerate.kernels.autograd import refuse_double_backward
 from speedproof_accelerate.measuring import fresh_parameters, keeping_buffers
-from speedproof_accelerate.parts import as_plain
+from speedproof_accelerate.originals import CONVOLUTIONS, find_addition
+from speedproof_accelerate.parts import HALVES, PaddedConvolution, as_plain
+from speedproof_accelerate.residual_unit import PairedUnit
 
 SHAPES = 4  # of batches that are recorded; others are computed operation by operation
 _WARM_UPS = 3
@@ -74,6 +76,7 @@ class Recording:
         below: their gradients; None: it has none.
         forward: the recorded forward pass.
         backward: the recorded backward pass; None: nothing is trained.
+        rounded: weights that the graphs read in half precision.
     """
 
     given: Tensor
@@ -84,6 +87,7 @@ class Recording:
     below: list[Tensor | None]
     forward: Any
     backward: Any
+    rounded: "Rounded"
 
     def compute(self, x: Tensor) -> tuple[Tensor, ...]:
         """Return the results of a batch."""
@@ -99,6 +103,70 @@ class Recording:
         if self.backward is not None:
             self.backward.replay()
         return [None if one is None else one.detach() for one in self.below]
+
+
+class Rounded:
+    """Weights that autocast rounds to half precision: one launch rounds all of them, and one widens their gradients.
+
+    Autocast takes a launch for each. A weight is among them if nothing but cuDNN's convolutions or a linear layer reads it.
+    """
+
+    def __init__(self, weights: Sequence[nn.Parameter] = (), precision: torch.dtype | None = None) -> None:
+        """Take the weights."""
+        self._weights = [one.detach() for one in weights]
+        self._copies = [nn.Parameter(one.detach().to(precision), one.requires_grad) for one in weights]
+        self._formers = [id(one) for one in weights]
+
+    @classmethod
+    def of(cls, network: nn.Module, precision: torch.dtype | None) -> "Rounded":
+        """Return those of a network that trains in autocast of this precision."""
+        return cls(find_rounded(network), precision) if precision in HALVES else cls()
+
+    def find(self) -> dict[int, nn.Parameter]:
+        """Return the copies by the `id` of their weights."""
+        return dict(zip(self._formers, self._copies, strict=True))
+
+    def round(self) -> None:
+        """Round all weights, as they are now."""
+        if self._weights:
+            torch._foreach_copy_([one.detach() for one in self._copies], self._weights)
+
+    def widen(self, parameters: Sequence[nn.Parameter], found: Sequence[Tensor | None]) -> list[Tensor | None]:
+        """Return the gradients of parameters, those of copies in the precision of their weights."""
+        kinds = {id(one): weight.dtype for one, weight in zip(self._copies, self._weights, strict=True)}
+        gradients = list(found)
+        narrow = [i for i, one in enumerate(parameters) if gradients[i] is not None and id(one) in kinds]
+        if narrow:
+            read = [cast(Tensor, gradients[i]) for i in narrow]
+            wide = [torch.empty_like(one, dtype=kinds[id(parameters[i])]) for i, one in zip(narrow, read, strict=True)]
+            torch._foreach_copy_(wide, read)
+            for i, one in zip(narrow, wide, strict=True):
+                gradients[i] = one
+        return gradients
+
+
+def find_rounded(network: nn.Module) -> list[nn.Parameter]:
+    """Return the weights in single precision that only cuDNN's convolutions or linear layers read."""
+    readers: dict[int, list[nn.Module]] = {}
+    weights: dict[int, nn.Parameter] = {}
+    by_kernels: set[int] = set()
+    for module in network.modules():
+        for name, one in module._parameters.items():
+            if one is not None:
+                readers.setdefault(id(one), []).append(module)
+                if name == "weight" and type(one) is nn.Parameter and one.dtype == torch.float32:
+                    weights[id(one)] = one
+        if isinstance(module, PairedUnit):
+            by_kernels |= {id(one) for one in module.list_kernel_weights()}
+    return [
+        one
+        for number, one in weights.items()
+        if number not in by_kernels and all(map(_is_rounded_by_autocast, readers[number]))
+    ]
+
+
+def _is_rounded_by_autocast(module: nn.Module) -> bool:
+    return type(module) is PaddedConvolution or (type(module) in (*CONVOLUTIONS, nn.Linear) and find_addition(module) is None)
 
 
 class GraphedForward:
@@ -118,7 +186,8 @@ class GraphedForward:
         self._pool: Any = None
         self._stream: Any = None  # recordings share memory only on one stream
         self._turn = 0
-        self._renewable = True  # it computes with whichever parameters its modules have
+        # With which parameters in the places of its own it is recorded, the fastest way first; those that fail are dropped.
+        self._ways: list[Callable[[nn.Module, torch.dtype | None], Rounded]] = [Rounded.of, lambda *_: Rounded()]
         self._modules, self._places = list(network.modules()), _list_tensors(network)
         self._state = self._observe()
 
@@ -221,16 +290,19 @@ class GraphedForward:
         parameters = [one for one in formers if one.requires_grad]
         given = x.detach().clone()
         with keeping_buffers(self._network), autocast, torch.enable_grad():
-            if self._renewable:
-                with fresh_parameters(self._network) as fresh:
+            while self._ways:
+                rounded = self._ways[0](self._network, self._precision)
+                with fresh_parameters(self._network, rounded.find()) as fresh:
                     torch.cuda.synchronize()
                     with torch.cuda.stream(self._stream):
-                        self._renewable = computes_alone(self.eager, given, formers, fresh)
-                    if self._renewable:
-                        made = _record(self.eager, given, [fresh[id(one)] for one in parameters], self._pool, self._stream)
+                        alone = computes_alone(self.eager, given, formers, fresh)
+                    if alone:
+                        own = [fresh[id(one)] for one in parameters]
+                        made = _record(self.eager, given, own, self._pool, self._stream, rounded)
                         made.parameters = parameters
                         return made
-            return _record(self.eager, given, parameters, self._pool, self._stream)
+                self._ways.pop(0)
+            return _record(self.eager, given, parameters, self._pool, self._stream, Rounded())
 
 
 class _Replay(Function):
@@ -260,6 +332,7 @@ def computes_alone(
     if any(id(one) not in fresh for one in formers):  # it lists parameters that no module has
         return False
     trained = [one for one in formers if one.requires_grad]
+    before = [(one.data_ptr(), fresh[id(one)].data_ptr()) for one in formers]
     try:
         outs = [one for one in find_outs(eager(given)) if one.requires_grad]
         # Only paths to the former ones are computed: usually there is none.
@@ -269,11 +342,18 @@ def computes_alone(
         raise
     except Exception:  # it may look something up by its parameter; any other failure will come again
         return False
-    moved = any(one.data_ptr() != fresh[id(one)].data_ptr() for one in formers)
+    moved = [(one.data_ptr(), fresh[id(one)].data_ptr()) for one in formers] != before
     return not moved and all(one is None for one in found)
 
 
-def _record(eager: Callable[[Tensor], Any], given: Tensor, parameters: list[nn.Parameter], pool: Any, stream: Any) -> Recording:
+def _record(
+    eager: Callable[[Tensor], Any],
+    given: Tensor,
+    parameters: list[nn.Parameter],
+    pool: Any,
+    stream: Any,
+    rounded: "Rounded",
+) -> Recording:
     """Record a forward and a backward pass."""
     # "thread_local": other threads go on, such as one that pins memory for the next batches.
     record = partial(torch.cuda.graph, pool=pool, stream=stream, capture_error_mode="thread_local")
@@ -298,17 +378,17 @@ def _record(eager: Callable[[Tensor], Any], given: Tensor, parameters: list[nn.P
     forward, backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph() if trains else None
     del outs
     with record(forward):
+        rounded.round()
         result = eager(given)
     leaves, spec = tree_flatten(result)
     outs = find_outs(result)
     below: Sequence[Tensor | None] = [None] * len(parameters)
     if backward is not None:
         with record(backward):
-            below = differentiate(outs, above)
+            below = rounded.widen(parameters, differentiate(outs, above))
     plain = [one.detach() for one in outs]
-    return Recording(
-        given, plain, partial(_fill, _mark_tensors(leaves), spec), above, parameters, list(below), forward, backward
-    )
+    result = partial(_fill, _mark_tensors(leaves), spec)
+    return Recording(given, plain, result, above, parameters, list(below), forward, backward, rounded)
 
 
 def find_outs(result: Any) -> list[Tensor]:

@@ -1,7 +1,7 @@
 """How long parts of a network take by a kernel and by torch, at the shapes that a batch gives them."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -281,14 +281,16 @@ def keeping_buffers(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def fresh_parameters(module: nn.Module) -> Iterator[dict[int, nn.Parameter]]:
-    """Put a new parameter that shares its memory in each parameter's place; yields the new ones by the `id` of the former.
+def fresh_parameters(module: nn.Module, copies: Mapping[int, nn.Parameter] | None = None) -> Iterator[dict[int, nn.Parameter]]:
+    """Put a new parameter in each parameter's place; yields the new ones by the `id` of the former.
+
+    New ones share memory with the former, but for those of which copies are given, by the `id` of the former, too.
 
     An earlier pass may be alive in results that a network keeps. Autograd would then hand over gradients on the stream of that
     pass, and no recording may wait for torch's default stream.
     """
     formers = {id(one): one for own in _list_owners(module) for one in own.values() if one is not None}
-    fresh = {number: _renew(one) for number, one in formers.items()}
+    fresh = {number: (copies or {}).get(number) or _renew(one) for number, one in formers.items()}
     back = {id(fresh[number]): one for number, one in formers.items()}
     try:
         _exchange(module, fresh)

@@ -63,6 +63,12 @@ class PairedUnit(nn.Module):
             y = module(y)
         return cast(Tensor, y + add_bias(residual, other.bias))
 
+    def list_kernel_weights(self) -> list[nn.Parameter]:
+        """Return the weights that a kernel of ours may read."""
+        one, other = (_original(module) for module in (next(iter(cast(Any, self.conv))).conv, self.residual))
+        results, channels = one.weight.shape[:2]
+        return [one.weight, other.weight] if choose_strided(channels, results, input_gradient=False) else []
+
 
 def _convolve_pair(x: Tensor, one: Any, other: Any) -> tuple[Tensor, Tensor]:
     """Return what two convolutions make of x without their biases."""

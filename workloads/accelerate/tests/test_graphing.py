@@ -40,6 +40,57 @@ def test_a_recorded_network_is_the_network():
     assert recorded(torch.rand(1, 1, 4, 6, 8, device="cuda")).shape == (1, 2, 4, 6, 8)
 
 
+@gpu
+def test_a_network_recorded_in_half_precision_trains_as_the_network():
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Conv3d(8, 16, 3), nn.ReLU(), nn.Conv3d(16, 8, 1), nn.Flatten(), nn.Linear(64, 3)).cuda()
+    recorded = copy.deepcopy(plain)
+    recorded[2].weight.requires_grad_(False)
+    plain[2].weight.requires_grad_(False)
+    images = torch.rand(2, 8, 4, 4, 4, device="cuda")
+    graph_training(recorded, images, torch.float16)
+    for network in (plain, recorded):
+        optimizer = torch.optim.SGD([one for one in network.parameters() if one.requires_grad], 0.1)
+        for number in range(3):
+            optimizer.zero_grad()
+            with torch.autocast("cuda", torch.float16):
+                out = network(images + number)
+            out.square().mean().backward()
+            optimizer.step()
+    assert all(one.grad is None or one.grad.dtype == torch.float32 for one in recorded.parameters())
+    for one, other in zip(recorded.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-3)
+
+
+def test_weights_are_rounded_and_gradients_widened_in_one_launch_each(monkeypatch):
+    network = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Linear(2, 2), nn.Linear(2, 2, bias=False), nn.PReLU(), Referring("modules"))
+    network[2].weight = network[1].weight
+    first, second = network[0].weight, network[1].weight
+    assert [*map(id, graphing.find_rounded(network))] == [id(first), id(second)]
+    rounded = graphing.Rounded.of(network, torch.float16)
+    copies = rounded.find()
+    assert [one.dtype for one in copies.values()] == [torch.float16] * 2
+    launches, own = [], torch._foreach_copy_
+    monkeypatch.setattr(torch, "_foreach_copy_", lambda *given: (launches.append(len(given[0])), own(*given)))
+    with torch.no_grad():
+        first.fill_(1 / 3)
+    rounded.round()
+    assert torch.equal(copies[id(first)], first.half())
+    given = [copies[id(second)], network[1].bias, copies[id(first)]]
+    gradients = [torch.full((2, 2), 0.5, dtype=torch.float16), torch.ones(2), None]
+    found = rounded.widen(given, gradients)
+    assert found[0].dtype == torch.float32 and found[0].tolist() == [[0.5, 0.5]] * 2
+    assert found[1] is gradients[1] and found[2] is None
+    assert launches == [2, 1]
+    assert graphing.Rounded.of(network, None).find() == {}
+
+
+def test_a_weight_that_others_read_too_is_not_rounded():
+    network = nn.Sequential(nn.Linear(2, 2), nn.Embedding(2, 2), nn.Linear(2, 2).double())
+    network[1].weight = network[0].weight
+    assert graphing.find_rounded(network) == []
+
+
 class Keeping(nn.Module):
     """A network that keeps its last result, as MONAI's DynUNet keeps those of its heads."""
 
@@ -205,7 +256,7 @@ def record_scaling(network, x):
     out, above, below = x.new_zeros(len(x), len(weight)), x.new_zeros(len(x), len(weight)), torch.zeros_like(weight)
     forward = Pass(lambda: (below.fill_(torch.nan), out.copy_(given @ weight.detach().T)))
     backward = Pass(lambda: below.copy_(above.T @ given))
-    return Recording(given, [out], lambda outs: outs[0], [above], [weight], [below], forward, backward)
+    return Recording(given, [out], lambda outs: outs[0], [above], [weight], [below], forward, backward, graphing.Rounded())
 
 
 @pytest.fixture
