@@ -1,8 +1,8 @@
 """What `accelerate` gives ten common networks: a training step against AMP with channels last and torch.compile.
 
-`python networks.py --out FOLDER [--seconds 220] [NAME …]` runs each network in a process of its own. All processes prepare at
-the same time (imports, compilers, a check of results and gradients). Then each in turn has the GPU to itself and is timed. The
-results are in FOLDER/networks.json and networks.txt, which are rewritten after each network.
+`python networks.py --out FOLDER [--seconds 220] [--profile] [NAME …]` runs each network in a process of its own. All processes
+prepare at the same time (imports, compilers, a check of results and gradients). Then each in turn has the GPU to itself and is
+timed. The results are in FOLDER/networks.json and networks.txt, which are rewritten after each network.
 """
 
 import argparse
@@ -425,11 +425,11 @@ class Bench:
         (self._out / "networks.log").write_text("\n".join(logs))
 
 
-def run_all(names: list[str], out: Path, seconds: float, profiled: set[str], both: set[str]) -> None:
+def run_all(names: list[str], out: Path, seconds: float, profiled: set[str], compiled: str) -> None:
     """Run each network in a process of its own, and write what is found as it comes."""
     bench = Bench(names, out, seconds, profiled)
-    for name in names:  # unless named otherwise, torch.compile is measured with graphs alone, which is its faster way
-        bench.start(name, "compiled,compiled_graphs" if name in both else "compiled_graphs")
+    for name in names:
+        bench.start(name, compiled)
     ready = bench.wait_ready(names, 0.5)
     late = [name for name in names if name not in ready]
     for name in late:  # a compiler that is still at work would disturb the others
@@ -449,11 +449,13 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SETTINGS))
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=220.0)
-    parser.add_argument("--profile", action="store_true", help="of one network's step: which kernels take how long")
+    parser.add_argument("--profile", action="store_true", help="also keep which kernels take how long in a step")
     parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument("--compile", default="compiled,compiled_graphs", help="what of torch.compile is measured; nothing: ''")
     parser.add_argument(
-        "--compile-both", default="", metavar="NAMES", help="networks of which torch.compile without graphs is, too"
+        "--compile",
+        default="compiled_graphs",
+        metavar="WAYS",
+        help="what of torch.compile is measured: compiled, compiled_graphs, or both with a comma; nothing: ''",
     )
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -461,7 +463,7 @@ def main() -> None:
         measure(given.one, given.out, set(given.compile.split(",")), given.profile)
     else:
         names = given.names or list(SETTINGS)
-        run_all(names, given.out, given.seconds, set(names) if given.profile else set(), set(given.compile_both.split(",")))
+        run_all(names, given.out, given.seconds, set(names) if given.profile else set(), given.compile)
 
 
 if __name__ == "__main__":
