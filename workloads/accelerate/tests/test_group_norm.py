@@ -19,7 +19,7 @@ CASES = {
 }
 
 
-def compute_as_torch(kind, per_group, x, weight, bias, slope, left_out, running):
+def compute_as_torch(kind, per_group, x, weight, bias, slope, left_out, running, factors=1.0):
     if left_out is not None:
         x = x + left_out.view(1, -1, *[1] * (x.dim() - 2))
     if kind == "batch":
@@ -28,12 +28,16 @@ def compute_as_torch(kind, per_group, x, weight, bias, slope, left_out, running)
         y = functional.instance_norm(x, weight=weight, bias=bias)
     else:
         y = functional.group_norm(x, x.shape[1] // per_group, weight, bias)
+    y = y * factors
     return functional.prelu(y, slope) if isinstance(slope, torch.Tensor) else functional.leaky_relu(y, slope)
 
 
-def results(case, kind_of_volumes=None):
-    """Return outputs, gradients and running statistics; by torch in double precision, or by the kernel in this precision."""
-    from speedproof_accelerate.kernels.group_norm import Norm, group_norm_and_input
+def results(case, kind_of_volumes=None, drops=False):
+    """Return outputs, gradients and running statistics; by torch in double precision, or by the kernel in this precision.
+
+    `drops`: a fifth of the normed values is dropped.
+    """
+    from speedproof_accelerate.kernels.group_norm import Dropout, Norm, group_norm_and_input
 
     kind, per_group, shape, affine, slope = case
     torch.manual_seed(0)
@@ -45,6 +49,7 @@ def results(case, kind_of_volumes=None):
     running = (draw(channels), torch.rand(channels).double() + 0.5) if kind == "batch" else None
     if isinstance(slope, str):
         slope = draw(1 if slope == "one" else channels)
+    kept = torch.rand(shape) < 0.8
     named = {"x": x, "weight": weight, "bias": bias, "slope": slope, "left_out": left_out}
     if kind_of_volumes is not None:
         kinds = {name: half if one.dim() > 3 else torch.float32 for name, one in named.items() if is_tensor(one)}
@@ -52,9 +57,10 @@ def results(case, kind_of_volumes=None):
         running = None if running is None else tuple(one.float().to(DEVICE) for one in running)
     inputs = [one.requires_grad_() for one in named.values() if is_tensor(one)]
     if kind_of_volumes is None:
-        out = compute_as_torch(kind, per_group, *named.values(), running)
+        out = compute_as_torch(kind, per_group, *named.values(), running, kept / 0.8 if drops else 1.0)
     else:
-        out, _ = group_norm_and_input(norm=Norm(per_group, kind == "batch", 1e-5, 0.1), running=running, **named)
+        named |= {"dropout": Dropout(kept.to(DEVICE, torch.uint8), 1 / 0.8) if drops else None, "running": running}
+        out, _ = group_norm_and_input(norm=Norm(per_group, kind == "batch", 1e-5, 0.1), **named)
     return [*differentiate((out,), inputs), *(running or ())]
 
 
@@ -62,9 +68,11 @@ def is_tensor(one):
     return isinstance(one, torch.Tensor)
 
 
+@pytest.mark.parametrize("drops", [False, True], ids=["all values", "dropout"])
 @pytest.mark.parametrize("name", CASES)
-def test_a_norm_is_torchs(name):
-    assert_close(results(CASES[name], torch.float32), results(CASES[name]), 4 * FP32)  # sums of sums, and a square root
+def test_a_norm_is_torchs(name, drops):
+    found, expected = results(CASES[name], torch.float32, drops), results(CASES[name], drops=drops)
+    assert_close(found, expected, 4 * FP32)  # sums of sums, and a square root
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16], ids=["fp16", "bf16"])
@@ -130,10 +138,12 @@ def test_what_goes_beside_a_norm_has_its_gradient_added_in_the_norms_pass():
 
 
 def test_what_cannot_be_is_refused():
-    from speedproof_accelerate.kernels.group_norm import Norm, group_norm_and_input
+    from speedproof_accelerate.kernels.group_norm import Norm, draw_dropout, group_norm_and_input
 
     x = torch.rand(1, 6, 2, 2, device=DEVICE)
     with pytest.raises(ValueError, match="6 channels do not make groups of 4"):
         group_norm_and_input(x, Norm(4, False, 1e-5))
     with pytest.raises(ValueError, match="groups of 3 channels does not take away"):
         group_norm_and_input(x, Norm(3, False, 1e-5), left_out=torch.rand(6, device=DEVICE))
+    with pytest.raises(ValueError, match=r"a dropout of \(1, 5, 2, 2\), for \(1, 6, 2, 2\)"):
+        group_norm_and_input(x, Norm(1, False, 1e-5), dropout=draw_dropout(x[:, :5], 0.5))

@@ -1,7 +1,7 @@
-"""Group, instance and batch norm with activation as one operation, for volumes and images of any shape.
+"""Group, instance and batch norm with dropout and activation as one operation, for volumes and images of any shape.
 
 Forward: one pass for the statistics, one for the result. Backward: one for the sums, one for the gradient. Torch takes a pass
-for each of norm, activation and sum, and its instance and group norm copy channels-last volumes to another layout.
+for each of norm, dropout, activation and sum, and its instance and group norm copy channels-last volumes to another layout.
 
 A batch norm is computed as an instance norm of one item with the voxels of all items.
 """
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from speedproof_accelerate.kernels.autograd import refuse_double_backward
-from speedproof_accelerate.kernels.channels_last import as_channels_last
+from speedproof_accelerate.kernels.channels_last import as_channels_last, channels_last_of
 from speedproof_accelerate.kernels.launch import LAUNCH, jit, wait_for_previous
 
 _TILE, _SUMMED_TILE = 4096, 2048  # values of a tile: of a program that applies, and of one that sums
@@ -27,7 +27,7 @@ _FEW_CHANNELS = 16  # for fewer, a kernel is compiled for each number, for the w
 _FINISHED = 1024  # values of a tile of the programs that merge
 # Numbers that differ between layers: Triton must not compile a kernel again for each. Channels are not among them: if they are
 # a multiple of 16, the compiler must know it, for loads of 16 bytes.
-_NUMBERS = ["voxels", "each", "chunks", "per_group", "size", "momentum", "epsilon", "constant"]
+_NUMBERS = ["voxels", "each", "chunks", "per_group", "size", "momentum", "epsilon", "constant", "scale"]
 
 
 @jit(do_not_specialize=_NUMBERS)
@@ -158,18 +158,24 @@ def _load_slope(slope, constant, channel, known, SLOPES: tl.constexpr):
 @jit(do_not_specialize=_NUMBERS)
 def group_norm_apply(
     x,
+    kept,
     slope,
     folded,
     out,
     voxels,
     channels,
     constant,
+    scale,
+    DROPPED: tl.constexpr,
     SLOPES: tl.constexpr,
     FEW: tl.constexpr,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Programs: (tiles of voxels, tiles of channels, items): activation of x · factor + summand."""
+    """Programs: (tiles of voxels, tiles of channels, items): activation of z = x · factor + summand.
+
+    DROPPED: z is multiplied by `scale` where `kept` is 1, and by 0 elsewhere.
+    """
     wait_for_previous()
     item, step = tl.program_id(2).to(tl.int64), tl.num_programs(2) * channels
     pitch = FEW if FEW else channels
@@ -182,6 +188,8 @@ def group_norm_apply(
     inside = (voxel < voxels)[:, None] & known[None, :]
     offset = (item * voxels + voxel.to(tl.int64))[:, None] * pitch + channel[None, :]
     z = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32) * factor + summand
+    if DROPPED:
+        z *= tl.load(kept + offset, mask=inside, other=0).to(tl.float32) * scale
     y = tl.where(z > 0, z, z * _load_slope(slope, constant, channel, known, SLOPES))
     tl.store(out + offset, y.to(out.dtype.element_ty), mask=inside)
 
@@ -190,6 +198,7 @@ def group_norm_apply(
 def group_norm_sum_gradients(
     x,
     gradient,
+    kept,
     slope,
     folded,
     partial,
@@ -199,6 +208,8 @@ def group_norm_sum_gradients(
     chunks,
     size,
     constant,
+    scale,
+    DROPPED: tl.constexpr,
     SLOPES: tl.constexpr,
     FEW: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -226,6 +237,8 @@ def group_norm_sum_gradients(
         offset = (item * voxels + voxel.to(tl.int64))[:, None] * pitch + channel[None, :]
         value = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32)
         above = tl.load(gradient + offset, mask=inside, other=0.0).to(tl.float32)
+        if DROPPED:  # so that z need not be scaled: its sign stays, and the slope's gradient has the same factor
+            above *= tl.load(kept + offset, mask=inside, other=0).to(tl.float32) * scale
         z = value * factor + summand
         dz = tl.where(z > 0, above, steepness * above)
         of_z += dz
@@ -299,6 +312,7 @@ def group_norm_pass_gradient(
     x,
     gradient,
     beside,
+    kept,
     slope,
     folded,
     passed,
@@ -306,7 +320,9 @@ def group_norm_pass_gradient(
     voxels,
     channels,
     constant,
+    scale,
     BESIDE: tl.constexpr,
+    DROPPED: tl.constexpr,
     SLOPES: tl.constexpr,
     FEW: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -328,6 +344,8 @@ def group_norm_pass_gradient(
     offset = (item * voxels + voxel.to(tl.int64))[:, None] * pitch + channel[None, :]
     value = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32)
     above = tl.load(gradient + offset, mask=inside, other=0.0).to(tl.float32)
+    if DROPPED:
+        above *= tl.load(kept + offset, mask=inside, other=0).to(tl.float32) * scale
     steepness = _load_slope(slope, constant, channel, known, SLOPES)
     dz = tl.where(value * factor + summand > 0, above, steepness * above)
     total = factor * dz + of_x * value + of_all
@@ -351,6 +369,20 @@ class Norm:
     over_items: bool
     epsilon: float
     momentum: float = 0.0
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """Which values are kept, of x's shape: bytes of 1, those dropped 0; and the factor of those that are kept."""
+
+    kept: Tensor
+    scale: float
+
+
+def draw_dropout(x: Tensor, p: float) -> Dropout:
+    """Return a dropout of values of x with probability p, drawn by torch's generator. Each value takes one byte."""
+    kept = torch.empty_like(x, dtype=torch.uint8, memory_format=channels_last_of(x.dim()))
+    return Dropout(kept.bernoulli_(1.0 - p), 1.0 / (1.0 - p))
 
 
 @dataclass(frozen=True)
@@ -455,40 +487,44 @@ class _NormActivate(Function):
         left_out: Tensor | None,
         norm: Norm,
         running: tuple[Tensor, Tensor] | None,
+        dropout: Dropout | None,
     ) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         x = as_channels_last(x)
         folded = fold_statistics(x, norm, weight, bias, left_out, running)
-        out = apply_folded(x, folded, slope, over_items=norm.over_items)
+        out = apply_folded(x, folded, slope, dropout, over_items=norm.over_items)
         ctx.norm, ctx.slope = norm, None if isinstance(slope, Tensor) else slope
-        ctx.has = weight is not None, left_out is not None
-        ctx.save_for_backward(x, folded, weight, slope if isinstance(slope, Tensor) else None)
+        ctx.has, ctx.scale = (weight is not None, left_out is not None), 1.0 if dropout is None else dropout.scale
+        kept = None if dropout is None else as_channels_last(dropout.kept)
+        ctx.save_for_backward(x, folded, weight, slope if isinstance(slope, Tensor) else None, kept)
         return out, x
 
     @staticmethod
     @refuse_double_backward
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        x, folded, weight, slope = ctx.saved_tensors
+        x, folded, weight, slope, kept = ctx.saved_tensors
         above, beside = gradients
         if above is None:
-            return beside, *[None] * 6
+            return beside, *[None] * 7
         shares = Shares.of(x, ctx.norm)
         slopes = _count_slopes(slope)
         gradient = as_channels_last(above)
         read = folded if slope is None else slope
         constant = 1.0 if ctx.slope is None else ctx.slope
+        dropped, mask = kept is not None, x if kept is None else kept
         partial = x.new_empty((3, shares.size), dtype=torch.float32)
         group_norm_sum_gradients[(shares.chunks, shares.tiles, shares.items)](
-            x, gradient, read, folded, partial, shares.voxels, shares.each, shares.channels, shares.chunks, shares.size,
-            constant, SLOPES=slopes, FEW=shares.few, WIDTH=shares.width, BLOCK=_SUMMED_TILE // shares.width, **LAUNCH,
+            x, gradient, mask, read, folded, partial, shares.voxels, shares.each, shares.channels, shares.chunks, shares.size,
+            constant, ctx.scale, DROPPED=dropped, SLOPES=slopes, FEW=shares.few, WIDTH=shares.width,
+            BLOCK=_SUMMED_TILE // shares.width, **LAUNCH,
         )  # fmt: skip
         sums, passed = finish_gradients(partial, shares, ctx.norm, weight, folded, slopes)
         below = torch.empty_like(x)
         block = _TILE // shares.width
         group_norm_pass_gradient[(triton.cdiv(shares.voxels, block), shares.tiles, shares.items)](
-            x, gradient, x if beside is None else as_channels_last(beside), read, folded, passed, below, shares.voxels,
-            shares.channels, constant, BESIDE=beside is not None, SLOPES=slopes, FEW=shares.few, WIDTH=shares.width,
-            BLOCK=block, **LAUNCH,
+            x, gradient, x if beside is None else as_channels_last(beside), mask, read, folded, passed, below, shares.voxels,
+            shares.channels, constant, ctx.scale, BESIDE=beside is not None, DROPPED=dropped, SLOPES=slopes, FEW=shares.few,
+            WIDTH=shares.width, BLOCK=block, **LAUNCH,
         )  # fmt: skip
         affine, has_left_out = ctx.has
         of_weight = sum_items(sums[1]).to(weight.dtype) if affine else None
@@ -497,7 +533,7 @@ class _NormActivate(Function):
         if slope is not None:
             of_slope = (sum_items(sums[2]) if slopes == 2 else sums[2].sum().view(1)).to(slope.dtype)
         of_left_out = sums[3, 0] if has_left_out else None
-        return below, of_weight, of_bias, of_slope, of_left_out, None, None
+        return below, of_weight, of_bias, of_slope, of_left_out, None, None, None
 
 
 def sum_items(values: Tensor) -> Tensor:
@@ -511,22 +547,27 @@ def _count_slopes(slope: Tensor | float | None) -> int:
     return 1 if slope.numel() == 1 else 2
 
 
-def apply_folded(x: Tensor, folded: Tensor, slope: Tensor | float, *, over_items: bool) -> Tensor:
-    """Return the activation of x · folded[2] + folded[3].
+def apply_folded(
+    x: Tensor, folded: Tensor, slope: Tensor | float, dropout: Dropout | None = None, *, over_items: bool
+) -> Tensor:
+    """Return the activation of x · folded[2] + folded[3], or of what a dropout keeps of it.
 
     Args:
         x: shape (items, channels, …).
         folded: shape (4, items or 1, channels), fp32; the first two, mean and 1 / standard deviation, are not read.
         slope: of the activation below zero.
+        dropout: which values are kept.
         over_items: whether all items share `folded`.
     """
     x = as_channels_last(x)
     shares = Shares.of(x, Norm(1, over_items, 0.0))
     out = torch.empty_like(x)
     block, is_constant = _TILE // shares.width, not isinstance(slope, Tensor)
+    kept, scale = (x, 1.0) if dropout is None else (as_channels_last(dropout.kept), dropout.scale)
     group_norm_apply[(triton.cdiv(shares.voxels, block), shares.tiles, shares.items)](
-        x, folded if is_constant else slope, folded, out, shares.voxels, shares.channels, slope if is_constant else 1.0,
-        SLOPES=_count_slopes(slope), FEW=shares.few, WIDTH=shares.width, BLOCK=block, **LAUNCH,
+        x, kept, folded if is_constant else slope, folded, out, shares.voxels, shares.channels, slope if is_constant else 1.0,
+        scale, DROPPED=dropout is not None, SLOPES=_count_slopes(slope), FEW=shares.few, WIDTH=shares.width, BLOCK=block,
+        **LAUNCH,
     )  # fmt: skip
     return out
 
@@ -540,8 +581,9 @@ def group_norm_and_input(
     slope: Tensor | float = 1.0,
     left_out: Tensor | None = None,
     running: tuple[Tensor, Tensor] | None = None,
+    dropout: Dropout | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return activation(norm(x + left_out)), on a GPU, channels last, of x's precision; and x.
+    """Return activation(dropout(norm(x + left_out))), on a GPU, channels last, of x's precision; and x.
 
     Use the returned x for its other uses: the norm's own pass then adds their gradient. Sources of the formulas: S. Ioffe and
     C. Szegedy, "Batch Normalization", 2015; Y. Wu and K. He, "Group Normalization", 2018.
@@ -555,12 +597,16 @@ def group_norm_and_input(
         left_out: the bias that the convolution before has not added, shape (channels,). The norm subtracts it, so it only
             affects the running mean, and its gradient is 0. Only for norms whose channels do not share statistics.
         running: mean and variance of a batch norm, fp32; they are updated as torch does.
+        dropout: which values of the norm's result are kept; None: all. See :func:`draw_dropout`.
 
     Raises:
-        ValueError: the channels do not make whole groups, or a bias is left out before a norm whose channels share statistics.
+        ValueError: the channels do not make whole groups, a bias is left out before a norm whose channels share statistics, or
+            the dropout is of another shape.
     """
     if x.shape[1] % norm.per_group:
         raise ValueError(f"{x.shape[1]} channels do not make groups of {norm.per_group}")
     if norm.per_group > 1 and left_out is not None:
         raise ValueError(f"a norm of groups of {norm.per_group} channels does not take away what differs between them")
-    return cast(tuple[Tensor, Tensor], _NormActivate.apply(x, weight, bias, slope, left_out, norm, running))
+    if dropout is not None and dropout.kept.shape != x.shape:
+        raise ValueError(f"a dropout of {tuple(dropout.kept.shape)}, for {tuple(x.shape)}")
+    return cast(tuple[Tensor, Tensor], _NormActivate.apply(x, weight, bias, slope, left_out, norm, running, dropout))

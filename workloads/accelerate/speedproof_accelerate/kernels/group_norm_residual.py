@@ -133,8 +133,8 @@ class _NormAddActivate(Function):
         sums, passed = finish_gradients(partial, shares, ctx.norm, weight, folded, 0)
         block = _TILE // shares.width
         group_norm_pass_gradient[(triton.cdiv(shares.voxels, block), shares.tiles, shares.items)](
-            x, of_residual, x, folded, folded, passed, below, shares.voxels, shares.channels, 1.0, BESIDE=False, SLOPES=0,
-            FEW=shares.few, WIDTH=shares.width, BLOCK=block, **LAUNCH,
+            x, of_residual, x, x, folded, folded, passed, below, shares.voxels, shares.channels, 1.0, 1.0, BESIDE=False,
+            DROPPED=False, SLOPES=0, FEW=shares.few, WIDTH=shares.width, BLOCK=block, **LAUNCH,
         )  # fmt: skip
         affine = weight is not None
         of_weight, of_bias = (sum_items(sums[one]).to(weight.dtype) if affine else None for one in (1, 0))
