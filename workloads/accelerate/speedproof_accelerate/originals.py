@@ -11,7 +11,7 @@ ACTIVATIONS = (nn.ReLU, nn.LeakyReLU, nn.PReLU)
 CONVOLUTIONS = (nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 POOLS = (nn.AvgPool2d, nn.AvgPool3d)
 MONAI_CONVOLUTION = "monai.networks.blocks.convolutions.Convolution"
-KINDS = (*NORMS, *ACTIVATIONS, *CONVOLUTIONS, *POOLS, nn.Upsample)
+KINDS = (*NORMS, nn.Dropout, *ACTIVATIONS, *CONVOLUTIONS, *POOLS, nn.Upsample)
 
 
 def path_of(module: nn.Module) -> str:

@@ -174,7 +174,7 @@ class Part(nn.Module):
 
 
 class Absorbed(Part):
-    """An activation that the norm before it computes; its parameter stays under its name."""
+    """A dropout or an activation that the norm before it computes; its mode and its parameter stay under its name."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x."""
@@ -182,12 +182,12 @@ class Absorbed(Part):
 
 
 class NormActivation(Part):
-    """A norm and the activation after it, channels last."""
+    """A norm, and the dropout and the activation after it, channels last."""
 
-    def __init__(self, norm: nn.Module, activation: nn.Module | None) -> None:
-        """Replace a norm and, if given, its activation."""
+    def __init__(self, norm: nn.Module, activation: nn.Module | None, dropout: nn.Dropout | None = None) -> None:
+        """Replace a norm and, if given, the dropout and the activation after it."""
         super().__init__(norm)
-        self._activation = (activation,)
+        self._activation, self._dropout = (activation,), (dropout,)
         self._channels = norm.num_channels if isinstance(norm, nn.GroupNorm) else cast(Any, norm).num_features
         self._slopes = activation.num_parameters if isinstance(activation, nn.PReLU) else 1
 
@@ -197,8 +197,10 @@ class NormActivation(Part):
         return self._activation[0] is not None
 
     def extra_repr(self) -> str:
-        """Return the replaced module."""
-        return f"{self.replaced!r}, {self._activation[0]!r}"
+        """Return the replaced modules."""
+        dropout = self._dropout[0]
+        drops = "" if dropout is None else f"{dropout!r}{'' if dropout.training else ' in evaluation'}, "
+        return f"{self.replaced!r}, {drops}{self._activation[0]!r}"
 
     def _find_misfit(self, x: Tensor) -> str | None:
         norm = self.replaced
@@ -206,6 +208,8 @@ class NormActivation(Part):
             return f"of {x.dim()} dimensions and {x.dtype}"
         if x.shape[1] != self._channels or self._slopes not in (1, self._channels):
             return f"of {x.shape[1]} channels"
+        if self._dropping == 1:
+            return "all is dropped"
         if isinstance(norm, nn.modules.batchnorm._BatchNorm):
             if not norm.training and norm.running_mean is not None and torch.is_grad_enabled():
                 return "gradients through running statistics"
@@ -215,13 +219,20 @@ class NormActivation(Part):
             return "a single voxel"
         return None
 
+    @property
+    def _dropping(self) -> float:
+        """Return the probability with which the dropout drops a value at present."""
+        dropout = self._dropout[0]
+        return dropout.p if dropout is not None and dropout.training else 0.0
+
     def compute(self, x: Tensor, left_out: Tensor | None = None) -> Tensor:
-        """Return activation(norm(x + left_out))."""
+        """Return activation(dropout(norm(x + left_out)))."""
         return self.compute_and_pass(x, left_out)[0]
 
     def compute_and_pass(self, x: Tensor, left_out: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return activation(norm(x + left_out)), and x for its other uses: one pass gives the gradient of both."""
+        """Return activation(dropout(norm(x + left_out))), and x for its other uses: one pass gives the gradient of both."""
         kernels, norm = load("group_norm"), self.replaced
+        dropout = kernels.draw_dropout(x, self._dropping) if self._dropping else None
         weight, bias = norm.weight, norm.bias
         slope = slope_of(self._activation[0])
         if isinstance(norm, nn.GroupNorm):
@@ -235,26 +246,25 @@ class NormActivation(Part):
             if running:
                 norm.num_batches_tracked.add_(1)
         else:
-            return self._compute_with_running(x, slope, left_out), x
-        return cast(
-            tuple[Tensor, Tensor],
-            kernels.group_norm_and_input(x, kind, weight, bias, slope=slope, left_out=left_out, running=running),
-        )
+            return self._compute_with_running(x, slope, left_out, dropout), x
+        given = {"slope": slope, "left_out": left_out, "running": running, "dropout": dropout}
+        return cast(tuple[Tensor, Tensor], kernels.group_norm_and_input(x, kind, weight, bias, **given))
 
-    def _compute_with_running(self, x: Tensor, slope: Tensor | float, left_out: Tensor | None) -> Tensor:
+    def _compute_with_running(self, x: Tensor, slope: Tensor | float, left_out: Tensor | None, dropout: Any) -> Tensor:
         norm = self.replaced
         inverse = torch.rsqrt(norm.running_var + norm.eps)
         factor = inverse if norm.weight is None else norm.weight * inverse
         mean = norm.running_mean if left_out is None else norm.running_mean - left_out
         summand = -mean * factor if norm.bias is None else norm.bias - mean * factor
         folded = torch.stack([mean, inverse, factor, summand])[:, None].float()
-        return cast(Tensor, load("group_norm").apply_folded(x, folded, slope, over_items=True))
+        return cast(Tensor, load("group_norm").apply_folded(x, folded, slope, dropout, over_items=True))
 
     def compute_as_torch(self, x: Tensor) -> Tensor:
-        """Return the result of torch's norm and activation."""
+        """Return the result of torch's norm, dropout and activation."""
         y = self.replaced(x)
-        activation = self._activation[0]
-        return cast(Tensor, y if activation is None else activation(y))
+        for behind in (self._dropout[0], self._activation[0]):
+            y = y if behind is None else behind(y)
+        return cast(Tensor, y)
 
 
 def slope_of(activation: nn.Module | None) -> Tensor | float:

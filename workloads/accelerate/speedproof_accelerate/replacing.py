@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import pairwise
 from time import perf_counter
 from typing import Any, cast
 
@@ -80,10 +79,10 @@ def accelerate(
 ) -> Report:
     """Replace parts of a network, in place, by equivalent ones that are faster on an NVIDIA GPU.
 
-    Norms and their activations become one operation, biases before a norm are not added, convolutions of few channels and
-    trilinear upsampling run as our kernels, and everything is laid out channels last. Parameters stay the same tensors under
-    the same names, so optimizers and checkpoints keep working. Modules that no kernel fits stay torch's. So do modules that are
-    not exactly torch's own: subclasses, and modules with hooks or parametrizations.
+    A norm and the dropout and activation after it become one operation, and biases before a norm are not added. Convolutions of
+    few channels and trilinear upsampling run as our kernels, and everything is laid out channels last. Parameters stay the same
+    tensors under the same names, so optimizers and checkpoints keep working. Modules that no kernel fits stay torch's. So do
+    modules that are not exactly torch's own: subclasses, and modules with hooks or parametrizations.
 
     Args:
         network: any network, on the device where it will train; made for MONAI's UNet, BasicUNet, DynUNet and SegResNet.
@@ -223,24 +222,23 @@ def _replace_places(network: nn.Module, precision: torch.dtype | None, left: Map
     for name, found in _find_places(network):
         if isinstance(found, KINDS) and (difference := find_difference(found)):
             made.kept.append(Entry(name, type(found).__name__, difference))
-    activated = dict(_find_activated(network))
-    sharers: dict[str, set[str]] = {}
-    for name, activation in activated.items():
+    followed = {norm: (dropout, activation) for norm, dropout, activation in _find_followed(network)}
+    sharers: dict[str | None, set[str]] = {}
+    for name, (_, activation) in followed.items():
         sharers.setdefault(activation, set()).add(name)
+    sharers.pop(None, None)
     for name, norm in _named(network, NORMS):
+        dropout, activation = followed.get(name, (None, None))
         # A norm whose activation others compute, too, is left as a part.
-        alone = sharers.get(activated.get(name, ""), {name}) <= left.keys()
+        alone = sharers.get(activation, {name}) <= left.keys()
         reason = _refuse_norm(norm) or (left.get(name) if alone else None)
         if reason:
             made.kept.append(Entry(name, type(norm).__name__, reason))
             continue
-        behind = activated.get(name)
-        module = None if behind is None else network.get_submodule(behind)
-        original = module.replaced if isinstance(module, Absorbed) else module
-        put(name, NormActivation(norm, original), "with its activation" if behind else "alone")
-        if behind is not None and not isinstance(module, Absorbed):
-            parent, _, last = behind.rpartition(".")
-            network.get_submodule(parent).add_module(last, Absorbed(cast(nn.Module, module)))
+        behind = {"dropout": dropout, "activation": activation}
+        absorbed: dict[str, Any] = {what: _absorb(network, place) for what, place in behind.items()}
+        whats = " and ".join(what for what, place in behind.items() if place is not None)
+        put(name, NormActivation(norm, **absorbed), f"with its {whats}" if whats else "alone")
     for unit in list(network.modules()):
         if path_of(unit) == MONAI_CONVOLUTION and takes_bias_away(unit):
             _exchange(network, unit, as_unit(dict(unit.named_children()), unit.training))
@@ -260,6 +258,18 @@ def _replace_places(network: nn.Module, precision: torch.dtype | None, left: Map
         else:
             put(name, part, reason)
     return made
+
+
+def _absorb(network: nn.Module, name: str | None) -> nn.Module | None:
+    """Return a module that a norm computes from now on, and leave in its place what does nothing more."""
+    if name is None:
+        return None
+    module = network.get_submodule(name)
+    if isinstance(module, Absorbed):
+        return cast(nn.Module, module.replaced)
+    parent, _, last = name.rpartition(".")
+    network.get_submodule(parent).add_module(last, Absorbed(module))
+    return module
 
 
 def _check(network: Any, example: Any, precision: Any, graphs: bool) -> None:
@@ -304,22 +314,29 @@ def _named(network: nn.Module, kinds: tuple[type[nn.Module], ...]) -> list[tuple
     return [(name, module) for name, module in _find_places(network) if is_own(module, kinds)]
 
 
-def _find_activated(network: nn.Module) -> Iterator[tuple[str, str]]:
-    """Yield names of norms, each with the name of the activation that follows it, and only it."""
+def _find_followed(network: nn.Module) -> Iterator[tuple[str, str | None, str | None]]:
+    """Yield names of norms, each with those of the dropout and of the activation that follow it, and only it, or None."""
     for name, module in network.named_modules():
         prefix = f"{name}." if name else ""
         if type(module).forward is nn.Sequential.forward:
-            children = [(key, one) for key, one in module._modules.items() if not does_nothing(one)]
-            for (key, one), (behind, other) in pairwise(children):
-                if is_own(one, NORMS) and is_own(other, ACTIVATIONS):
-                    yield prefix + key, prefix + behind
+            children = [(prefix + key, one) for key, one in module._modules.items() if not does_nothing(one)]
+            for place, (key, one) in enumerate(children, 1):
+                if is_own(one, NORMS):
+                    yield key, *_find_followers(children[place:])
         elif path_of(module) in _SHARED_ACTIVATIONS:
             activation, norms = _SHARED_ACTIVATIONS[path_of(module)]
             found = [module.get_submodule(key) for key in norms]
             # Either all of the norms compute it, or none.
             fit = all(is_own(one, NORMS) and _refuse_norm(one) is None for one in found)
             if fit and is_own(module.get_submodule(activation), ACTIVATIONS):
-                yield from ((prefix + key, prefix + activation) for key in norms)
+                yield from ((prefix + key, None, prefix + activation) for key in norms)
+
+
+def _find_followers(behind: list[tuple[str, nn.Module]]) -> tuple[str | None, str | None]:
+    """Return the names of a dropout and of an activation that come first among what stands behind a norm; or None."""
+    dropout = next((name for name, one in behind[:1] if is_own(one, (nn.Dropout,)) and 0 < cast(Any, one).p < 1), None)
+    rest = behind if dropout is None else behind[1:]
+    return dropout, next((name for name, one in rest[:1] if is_own(one, ACTIVATIONS)), None)
 
 
 def _refuse_norm(norm: Any) -> str | None:

@@ -131,7 +131,7 @@ def test_the_readmes_example_runs(capsys):
 
 def test_the_report_names_what_was_replaced_what_was_not_and_why():
     text = str(accelerate(UNet(3, 1, 2, (16, 32), (2,), num_res_units=2, norm="batch", dropout=0.1)))
-    assert "BatchNorm3d: alone (model.0.conv.unit0.adn.N and 4 more)" in text  # dropout stands between it and the activation
+    assert "BatchNorm3d: with its dropout and activation (model.0.conv.unit0.adn.N and 4 more)" in text
     assert "Conv3d: by a kernel for few channels (model.0.conv.unit1.conv and 2 more)" in text
     assert "Conv3d: its input padded to 8 channels (model.0.conv.unit0.conv" in text  # it halves the resolution
     assert "ConvTranspose3d: cuDNN's own serves it (model.2.0.conv)" in text
