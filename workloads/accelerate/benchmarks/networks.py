@@ -176,7 +176,8 @@ def check(plain: nn.Module, fast: nn.Module, setting: Setting) -> dict[str, floa
     images, labels = _draw(setting.small, setting.classes)
     allowed = torch.backends.cudnn.allow_tf32
     torch.backends.cudnn.allow_tf32 = False
-    dropouts = [one for network in (plain, fast) for one in network.modules() if isinstance(one, nn.Dropout | nn.Dropout3d)]
+    modules = [one for network in (plain, fast) for one in network.modules()]
+    dropouts = [one for one in modules if isinstance(getattr(one, "replaced", one), nn.Dropout | nn.Dropout3d)]
     for one in dropouts:
         one.eval()
     exact = _differentiate(plain, images, labels, half=False)
