@@ -4,43 +4,26 @@ Torch copies channels-last volumes to another layout, and returns that one. Here
 16 bytes at a time, and writes the gradient in the same way.
 """
 
-from math import prod
 from typing import Any, cast
 
-import triton
 import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
 from speedproof_accelerate.kernels.autograd import refuse_double_backward
 from speedproof_accelerate.kernels.channels_last import as_channels_last, empty_volume
-from speedproof_accelerate.kernels.launch import LAUNCH, jit, wait_for_previous
-
-CHUNK = 8  # channels that are read at once
-_CHUNKS = 128  # of a program's results
-_NUMBERS = ["chunks", "Y", "Z", "channels"]
-
-
-@triton.jit
-def _find_windows(
-    chunks, Y, Z, channels, WX: tl.constexpr, WY: tl.constexpr, WZ: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr
-):
-    """Return a program's values of the results, which of them exist, the values of a chunk, and where their windows begin.
-
-    Y, Z: size of the results.
-    """
-    number = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    value = tl.arange(0, CHUNK)[None, :]
-    inside = (number < chunks)[:, None] & (value >= 0)
-    per_voxel = channels // CHUNK
-    voxel = number // per_voxel
-    z, row = voxel % Z, voxel // Z
-    y, plane = row % Y, row // Y  # planes of all items: windows do not cross items
-    start = ((plane * WX * (Y * WY) + y * WY) * (Z * WZ) + z * WZ) * channels + number % per_voxel * CHUNK
-    return tl.multiple_of(number * CHUNK, CHUNK)[:, None] + value, inside, value, start
+from speedproof_accelerate.kernels.launch import jit, wait_for_previous
+from speedproof_accelerate.kernels.pooling_windows import (
+    NUMBERS,
+    empty_results,
+    find_windows,
+    launch,
+    place_in_window,
+    require_windows,
+)
 
 
-@jit(do_not_specialize=_NUMBERS)
+@jit(do_not_specialize=NUMBERS)
 def avg_pool_sum(
     x,
     out,
@@ -56,18 +39,15 @@ def avg_pool_sum(
 ):
     """Programs: tiles of the results' chunks."""
     wait_for_previous()
-    results, inside, value, start = _find_windows(chunks, Y, Z, channels, WX, WY, WZ, CHUNK, BLOCK)
+    results, inside, start = find_windows(chunks, Y, Z, channels, WX, WY, WZ, CHUNK, BLOCK)
     total = tl.zeros((BLOCK, CHUNK), tl.float32)
-    for dx in tl.static_range(WX):
-        for dy in tl.static_range(WY):
-            for dz in tl.static_range(WZ):
-                apart = ((dx * (Y * WY) + dy) * (Z * WZ) + dz).to(tl.int64) * channels
-                place = tl.multiple_of(start + apart, CHUNK)
-                total += tl.load(x + place[:, None] + value, mask=inside, other=0.0).to(tl.float32)
+    for number in tl.static_range(WX * WY * WZ):
+        place = place_in_window(start, number, Y, Z, channels, WY, WZ, CHUNK)
+        total += tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
     tl.store(out + results, (total / (WX * WY * WZ)).to(out.dtype.element_ty), mask=inside)
 
 
-@jit(do_not_specialize=_NUMBERS)
+@jit(do_not_specialize=NUMBERS)
 def avg_pool_pass_gradient(
     gradient,
     out,
@@ -83,52 +63,28 @@ def avg_pool_pass_gradient(
 ):
     """Programs: tiles of the chunks of the results' gradient."""
     wait_for_previous()
-    results, inside, value, start = _find_windows(chunks, Y, Z, channels, WX, WY, WZ, CHUNK, BLOCK)
+    results, inside, start = find_windows(chunks, Y, Z, channels, WX, WY, WZ, CHUNK, BLOCK)
     given = tl.load(gradient + results, mask=inside, other=0.0)
     share = (given.to(tl.float32) / (WX * WY * WZ)).to(out.dtype.element_ty)
-    for dx in tl.static_range(WX):
-        for dy in tl.static_range(WY):
-            for dz in tl.static_range(WZ):
-                apart = ((dx * (Y * WY) + dy) * (Z * WZ) + dz).to(tl.int64) * channels
-                place = tl.multiple_of(start + apart, CHUNK)
-                tl.store(out + place[:, None] + value, share, mask=inside)
-
-
-def _launch(kernel: Any, read: Tensor, written: Tensor, results: Tensor, window: tuple[int, ...]) -> None:
-    chunks = results.numel() // CHUNK
-    wide = (1, *window) if len(window) == 2 else window
-    kernel[(triton.cdiv(chunks, _CHUNKS),)](
-        read,
-        written,
-        chunks,
-        *results.shape[-2:],
-        results.shape[1],
-        WX=wide[0],
-        WY=wide[1],
-        WZ=wide[2],
-        CHUNK=CHUNK,
-        BLOCK=_CHUNKS,
-        **LAUNCH,
-    )
+    for number in tl.static_range(WX * WY * WZ):
+        tl.store(out + place_in_window(start, number, Y, Z, channels, WY, WZ, CHUNK), share, mask=inside)
 
 
 class _AvgPool(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, window: tuple[int, ...]) -> Tensor:
         x = as_channels_last(x)
-        items, channels, *sides = x.shape
-        ctx.window, ctx.sides = window, tuple(sides)
-        out = empty_volume(items, channels, tuple(side // one for side, one in zip(sides, window, strict=True)), x)
-        _launch(avg_pool_sum, x, out, out, window)
+        ctx.window, ctx.sides = window, tuple(x.shape[2:])
+        out = empty_results(x, window)
+        launch(avg_pool_sum, (x, out), out, window)
         return out
 
     @staticmethod
     @refuse_double_backward
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         gradient = as_channels_last(gradients[0])
-        items, channels = gradient.shape[:2]
-        below = empty_volume(items, channels, ctx.sides, gradient)
-        _launch(avg_pool_pass_gradient, gradient, below, gradient, ctx.window)
+        below = empty_volume(gradient.shape[0], gradient.shape[1], ctx.sides, gradient)
+        launch(avg_pool_pass_gradient, (gradient, below), gradient, ctx.window)
         return below, None
 
 
@@ -142,10 +98,5 @@ def avg_pool(x: Tensor, window: tuple[int, ...]) -> Tensor:
     Raises:
         ValueError: channels or sizes are not such multiples.
     """
-    _, channels, *sides = x.shape
-    if channels % CHUNK or any(side % one for side, one in zip(sides, window, strict=True)) or not prod(sides):
-        raise ValueError(
-            f"{channels} channels of {' × '.join(map(str, sides))} cannot be pooled by {' × '.join(map(str, window))}: "
-            f"channels must be a multiple of {CHUNK}, and sizes of the window"
-        )
+    require_windows(x, window)
     return cast(Tensor, _AvgPool.apply(x, window))
