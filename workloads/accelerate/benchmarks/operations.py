@@ -206,7 +206,19 @@ def list_avg_pool() -> Iterator[Case]:
         ("", (2, 2, 2), (2, 64, 80, 128, 128), HALF),
     ):
         own = nn.AvgPool3d(window, window)
-        yield _case_of(title, own, lambda own=own: resampling.AveragePool(own), shape, kind)
+        yield _case_of(title, own, lambda own=own: resampling.Pool(own), shape, kind)
+
+
+def list_max_pool() -> Iterator[Case]:
+    """Yield maxima of windows beside each other."""
+    for title, window, shape, kind in (
+        ("odd sides", (1, 2, 3), (2, 24, 3, 10, 9), torch.float32),
+        ("", (2, 2, 2), (4, 32, 96, 96, 96), HALF),
+        ("", (2, 2, 2), (4, 128, 12, 12, 12), HALF),
+        ("images", (2, 2), (16, 64, 256, 256), HALF),
+    ):
+        own = (nn.MaxPool3d if len(window) == 3 else nn.MaxPool2d)(window)
+        yield _case_of(title, own, lambda own=own: resampling.Pool(own), shape, kind)
 
 
 def list_dice_ce_loss() -> Iterator[Case]:
@@ -270,6 +282,7 @@ OPERATIONS: dict[str, Callable[[], Iterator[Case]]] = {
     "concat_channels": list_concat_channels,
     "trilinear_upsample": list_trilinear_upsample,
     "avg_pool": list_avg_pool,
+    "max_pool": list_max_pool,
     "dice_ce_loss": list_dice_ce_loss,
     "dice_focal_loss": list_dice_focal_loss,
     "normalize_intensity": list_normalize_intensity,

@@ -9,7 +9,7 @@ from speedproof_accelerate.parts import NORM_DIMENSIONS
 NORMS = tuple(NORM_DIMENSIONS)
 ACTIVATIONS = (nn.ReLU, nn.LeakyReLU, nn.PReLU)
 CONVOLUTIONS = (nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-POOLS = (nn.AvgPool2d, nn.AvgPool3d)
+POOLS = (nn.AvgPool2d, nn.AvgPool3d, nn.MaxPool2d, nn.MaxPool3d)
 MONAI_CONVOLUTION = "monai.networks.blocks.convolutions.Convolution"
 KINDS = (*NORMS, nn.Dropout, *ACTIVATIONS, *CONVOLUTIONS, *POOLS, nn.Upsample)
 

@@ -58,7 +58,7 @@ from speedproof_accelerate.parts import (
     load,
 )
 from speedproof_accelerate.report import Entry, Report
-from speedproof_accelerate.resampling import AveragePool, TrilinearUpsample, window_of
+from speedproof_accelerate.resampling import Pool, TrilinearUpsample, are_apart
 from speedproof_accelerate.residual_unit import RESIDUAL_UNIT, PairedUnit, can_pair
 
 # MONAI's blocks that call one activation behind each of their norms: the activation's name, and the norms'.
@@ -404,11 +404,9 @@ def _find_upsample(module: Any) -> tuple[Part | None, str]:
 
 
 def _find_pool(module: Any) -> tuple[Part | None, str]:
-    steps = (module.stride,) * len(window_of(module)) if isinstance(module.stride, int) else tuple(module.stride)
-    unpadded = module.padding in (0, (0,) * len(steps)) and not module.ceil_mode and module.divisor_override is None
-    if unpadded and steps == window_of(module):
-        return AveragePool(module), "channels last"
-    return None, "the kernel supports only windows beside each other, without padding"
+    if are_apart(module):
+        return Pool(module), "channels last"
+    return None, "the kernels support only averages and maxima of windows beside each other, without padding"
 
 
 def _find_convolution(module: Any) -> tuple[type[Part] | None, str]:

@@ -136,19 +136,22 @@ def kernels(half):
 
 
 def kernels_of_others(half):
-    """Yield the same of norms of any shape, of enlargements and of the loss of regions."""
+    """Yield the same of norms of any shape, of poolings and enlargements, and of the loss of regions."""
     from speedproof_accelerate.kernels import (
+        avg_pool,
         dice_focal_loss,
         group_norm,
         group_norm_residual,
+        max_pool,
         normalize_intensity,
         pointwise_conv,
+        pooling_windows,
         trilinear_upsample,
     )
 
     tensors = dict.fromkeys(
         ("x", "residual", "gradient", "beside", "out", "logits", "below", "result", "of_residual"), half
-    ) | {"labels": "*u8", "kept": "*u8"}
+    ) | {"labels": "*u8", "kept": "*u8", "winners": "*u8"}
     singles = ("weight", "bias", "left_out", "running_mean", "running_variance", "folded", "partial", "slope", "sums", "passed")
     tensors |= dict.fromkeys((*singles, "factors", "above"), SINGLE) | dict.fromkeys(
         ("momentum", "epsilon", "constant", "scale"), "fp32"
@@ -180,6 +183,11 @@ def kernels_of_others(half):
         yield pointwise_conv.pointwise_apply, types, shape | {"BIAS": True, "BLOCK": block}, {}
         block = pointwise_conv._SUMMED_TILE // (rows * 16)
         yield pointwise_conv.pointwise_pass_gradient, types, shape | {"PASS": True, "BLOCK": block}, {}
+    shape = {"WX": 1, "WY": 2, "WZ": 3, "CHUNK": pooling_windows.CHUNK, "BLOCK": pooling_windows.CHUNKS}
+    for kernel in (avg_pool.avg_pool_sum, avg_pool.avg_pool_pass_gradient):
+        yield kernel, types, shape, {}
+    for kernel in (max_pool.max_pool_find, max_pool.max_pool_pass_gradient):
+        yield kernel, types, shape, {}
     placed = types | dict.fromkeys(("start", "of_channel", "of_x", "of_y", "of_z"), NUMBER) | {"offset": "fp32"}
     placed |= dict.fromkeys(("means", "factors"), SINGLE) | {"volume": half}
     shape = {"CHANNELS": 4, "ROWS": 4, "BLOCK": normalize_intensity._TILE // 4}
@@ -231,8 +239,14 @@ def lines(compiled):
 @pytest.mark.parametrize("capability", SHARED_BYTES)
 def test_every_kernel_compiles_and_fits(capability, lines):
     shared = [int(one[2]) for one in lines if one[0] == str(capability)]
-    assert len(shared) == 94
+    assert len(shared) == 97
     assert max(shared) <= SHARED_BYTES[capability]
+
+
+@pytest.mark.xdist_group("compiled")
+def test_poolings_read_and_write_16_bytes_at_a_time(lines):
+    """If the compiler does not know that all addresses allow it, it rearranges values through shared memory."""
+    assert {shared for _, name, shared in lines if "_pool_" in name} == {"0"}
 
 
 if __name__ == "__main__":
