@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from speedproof_accelerate.parts import (
     FLOATS,
@@ -68,6 +69,29 @@ class ConcatUpBlock(nn.Module):
     def forward(self, inp: Tensor, skip: Tensor) -> Tensor:
         """Return the result of the convolutions."""
         return cast(Tensor, self.conv_block(concat_channels(self.transp_conv(inp), skip)))
+
+
+class ConcatUpCat(nn.Module):
+    """The convolutions of an upsampled volume and that of a skip connection, as MONAI's `UpCat` of its BasicUNet.
+
+    MONAI's calls torch's padding even if there is nothing to pad, which copies the volume to another layout.
+    """
+
+    def __init__(self, block: Any) -> None:
+        """Replace a block."""
+        super().__init__()
+        self.upsample, self.convs, self.is_pad = block.upsample, block.convs, block.is_pad
+        self.training = block.training
+
+    def forward(self, x: Tensor, x_e: Tensor | None) -> Tensor:
+        """Return the result of the convolutions; x_e: the skip connection, if there is one."""
+        x_0 = self.upsample(x)
+        if not isinstance(x_e, Tensor):
+            return cast(Tensor, self.convs(x_0))
+        missing = [int(x_0.shape[side] != x_e.shape[side]) for side in range(-1, 1 - x.dim(), -1)]
+        if self.is_pad and any(missing):
+            x_0 = functional.pad(x_0, [size for one in missing for size in (0, one)], "replicate")
+        return cast(Tensor, self.convs(concat_channels(x_e, x_0)))
 
 
 @keeping_kind

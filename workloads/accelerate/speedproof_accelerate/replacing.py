@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from speedproof_accelerate.arrangement import Arrangement, lay_out
 from speedproof_accelerate.bias_free import BiasFreeSequence, as_unit, omits_biases, takes_bias_away
-from speedproof_accelerate.blocks import ConcatSkip, ConcatUpBlock, ResidualBlock
+from speedproof_accelerate.blocks import ConcatSkip, ConcatUpBlock, ConcatUpCat, ResidualBlock
 from speedproof_accelerate.choosing import Chooser, Replace, Replaced
 from speedproof_accelerate.decisions import Decisions, find_decisions
 from speedproof_accelerate.dynamic_networks import (
@@ -362,11 +362,13 @@ def _exchange(network: nn.Module, module: nn.Module, other: nn.Module) -> None:
 def _find_block(module: Any) -> tuple[nn.Module | None, str]:
     """Return a block's replacement, and what it does; or None, and, for a known block, why it stays."""
     path, note = path_of(module), "skip connections of volumes concatenated in one pass"
-    make: type[ConcatSkip | ConcatUpBlock | ConcatDecoder | NormResidualBlock | PairedUnit | ResidualBlock]
+    make: type[ConcatSkip | ConcatUpBlock | ConcatUpCat | ConcatDecoder | NormResidualBlock | PairedUnit | ResidualBlock]
     if path == "monai.networks.layers.simplelayers.SkipConnection" and (module.mode, module.dim) == ("cat", 1):
         make = ConcatSkip
     elif path == "monai.networks.blocks.dynunet_block.UnetUpBlock":
         make = ConcatUpBlock
+    elif path == "monai.networks.nets.basic_unet.UpCat":
+        make, note = ConcatUpCat, "padded only if sizes differ, concatenated in one pass"
     elif path == DECODER:
         make = ConcatDecoder
     elif path == RESIDUAL_BLOCK and can_fuse_residual(module):

@@ -9,7 +9,7 @@ import torch
 from monai.data import MetaTensor
 from monai.networks.blocks import Convolution
 from monai.networks.blocks.dynunet_block import UnetBasicBlock
-from monai.networks.nets import DynUNet, SegResNet, UNet
+from monai.networks.nets import BasicUNet, DynUNet, SegResNet, UNet
 from torch import nn
 from torch.nn.utils import parametrizations
 
@@ -19,6 +19,8 @@ from workloads.spleen.tests.training.kernel_checks import DEVICE, FP32, assert_c
 NETWORKS = {
     "unet, instance norm": (lambda: UNet(3, 1, 2, (2, 4), (2,), num_res_units=1), (2, 1, 4, 6, 4)),
     "unet, batch norm, images": (lambda: UNet(2, 1, 2, (2, 4), (2,), norm="batch"), (2, 1, 10, 6)),
+    "basicunet": (lambda: basicunet(3), (1, 1, 16, 16, 16)),
+    "basicunet, images of odd sizes": (lambda: basicunet(2), (2, 1, 18, 31)),
     "dynunet": (lambda: dynunet(res_block=False), (1, 1, 8, 4, 4)),
     "segresnet": (lambda: SegResNet(3, 8, 1, 2, blocks_down=(1, 1), blocks_up=(1,)), (1, 1, 4, 2, 6)),
 }
@@ -26,6 +28,10 @@ NETWORKS = {
 
 def dynunet(**settings):
     return DynUNet(3, 1, 2, (3, 3, 3), (1, 2, 2), (2, 2), filters=(2, 2, 4), **settings)
+
+
+def basicunet(axes):
+    return BasicUNet(axes, 1, 2, (8,) * 6, norm=("group", {"num_groups": 2}))
 
 
 def vary(network):
