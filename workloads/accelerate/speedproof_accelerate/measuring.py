@@ -290,7 +290,7 @@ def fresh_parameters(module: nn.Module, copies: Mapping[int, nn.Parameter] | Non
     pass, and no recording may wait for torch's default stream.
     """
     formers = {id(one): one for own in _list_owners(module) for one in own.values() if one is not None}
-    fresh = {number: (copies or {}).get(number) or _renew(one) for number, one in formers.items()}
+    fresh = {number: _renew(one) for number, one in formers.items()} | dict(copies or {})
     back = {id(fresh[number]): one for number, one in formers.items()}
     try:
         _exchange(module, fresh)

@@ -11,14 +11,12 @@ from speedproof_accelerate.kernels.strided_implementations import choose_strided
 from speedproof_accelerate.originals import MONAI_CONVOLUTION, find_addition, is_own, is_plain_sequence, path_of
 from speedproof_accelerate.parts import (
     HALVES,
-    PADDED_CHANNELS,
     Convolution,
     add_bias,
     convolve_like,
     find_obstacle,
     keeping_kind,
     load,
-    pad_channels,
     precision_of,
 )
 
@@ -76,10 +74,7 @@ def _convolve_pair(x: Tensor, one: Any, other: Any) -> tuple[Tensor, Tensor]:
     if _fits_kernel(x, one) and choose_strided(channels, results, input_gradient=x.requires_grad):
         compute = load("conv3d_strided").conv3d_strided_pair
         return cast(tuple[Tensor, Tensor], compute(x.to(precision_of(x)), one.weight, other.weight))
-    weight = torch.cat([one.weight, other.weight])
-    if channels < PADDED_CHANNELS:
-        x, weight = pad_channels(x, weight, PADDED_CHANNELS)
-    return split_channels(convolve_like(one, x, weight))
+    return split_channels(convolve_like(one, x, torch.cat([one.weight, other.weight])))
 
 
 def _fits_kernel(x: Tensor, one: Any) -> bool:

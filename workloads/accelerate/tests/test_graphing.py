@@ -149,6 +149,14 @@ def test_fresh_parameters_keep_class_and_attributes_and_are_found_wherever_a_pas
     assert network.weight is network.again is former and network.bias is replaced
 
 
+def test_copies_take_the_places_of_their_parameters():
+    network = nn.Linear(2, 2)
+    former, copy_of_it = network.weight, nn.Parameter(network.weight.detach().half())
+    with fresh_parameters(network, {id(former): copy_of_it}) as fresh:
+        assert network.weight is fresh[id(former)] is copy_of_it
+    assert network.weight is former
+
+
 def test_fresh_parameters_go_after_a_failure():
     network = nn.Linear(2, 2)
     former = network.weight

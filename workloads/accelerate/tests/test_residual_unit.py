@@ -18,7 +18,7 @@ UNITS = {  # of a network's images, which need no gradient, and of what is insid
     "by a kernel, images": (lambda: ResidualUnit(3, 1, 16, strides=2, norm="batch"), (2, 1, 4, 4, 4), False),
     "by a kernel": (lambda: ResidualUnit(3, 16, 32, strides=2), (1, 16, 4, 4, 2), True),
     "as one": (lambda: ResidualUnit(3, 8, 16, strides=2), (2, 8, 4, 6, 4), True),
-    "as one, padded": (lambda: ResidualUnit(2, 3, 8, strides=2, norm="batch"), (2, 3, 8, 6), False),
+    "as one, images": (lambda: ResidualUnit(2, 3, 8, strides=2, norm="batch"), (2, 3, 8, 6), False),
     "as one, an odd side": (lambda: ResidualUnit(3, 16, 32, strides=2), (1, 16, 5, 4, 4), True),
     "as one, a bias that shows": (
         lambda: ResidualUnit(3, 8, 8, strides=2, norm=("group", {"num_groups": 2})),
