@@ -1,5 +1,6 @@
 import math
 import os
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +22,14 @@ ROOT = Path(__file__).parents[4]
 # Before anybody imports Triton: without a GPU it interprets kernels.
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
+
+
+@pytest.fixture(autouse=True)
+def _metadata_is_tracked():
+    """Training without metadata turns it off for the whole process, and so for later tests."""
+    yield
+    if "monai.data" in sys.modules:
+        sys.modules["monai.data"].set_track_meta(True)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from monai.data import set_track_meta
 from monai.metrics import DiceMetric
 from monai.networks.utils import one_hot
 from monai.transforms import RandCropByPosNegLabeld
@@ -45,8 +44,6 @@ TURBO = {
 @pytest.fixture(autouse=True)
 def _as_in_a_fresh_process():
     torch.manual_seed(0)
-    yield
-    set_track_meta(True)
 
 
 @pytest.fixture
