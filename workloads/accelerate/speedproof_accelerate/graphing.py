@@ -16,6 +16,7 @@ from speedproof_accelerate.kernels.autograd import refuse_double_backward
 from speedproof_accelerate.measuring import fresh_parameters, keeping_buffers
 from speedproof_accelerate.originals import CONVOLUTIONS, find_addition
 from speedproof_accelerate.parts import HALVES, PaddedConvolution, as_plain
+from speedproof_accelerate.recording import recording
 from speedproof_accelerate.residual_unit import PairedUnit
 
 SHAPES = 4  # of batches that are recorded; others are computed operation by operation
@@ -355,8 +356,7 @@ def _record(
     rounded: "Rounded",
 ) -> Recording:
     """Record a forward and a backward pass."""
-    # "thread_local": other threads go on, such as one that pins memory for the next batches.
-    record = partial(torch.cuda.graph, pool=pool, stream=stream, capture_error_mode="thread_local")
+    record = partial(recording, pool=pool, stream=stream)
 
     def differentiate(outs: list[Tensor], above: list[Tensor | None]) -> Sequence[Tensor | None]:
         return torch.autograd.grad(

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from speedproof_accelerate.decisions import Decisions
 from speedproof_accelerate.kernels.channels_last import as_channels_last
 from speedproof_accelerate.parts import Part, load
+from speedproof_accelerate.recording import recording
 
 _WARM_UPS, _CALLS, _ROUNDS = 3, 5, 3
 # Fewer calls of a round, or of a graph, are enough if they take longer than this together: their launch hardly counts, and
@@ -343,8 +344,7 @@ def _record(call: Callable[[], None], calls: int) -> Callable[[], None]:
             call()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
-    # "thread_local": other threads go on, such as one that pins memory for batches.
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+    with recording(graph):
         for _ in range(calls):
             call()
     return graph.replay

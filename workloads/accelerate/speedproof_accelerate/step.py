@@ -11,6 +11,7 @@ from torch import Tensor
 
 from speedproof_accelerate.averaging import Share, add_shares, begin_to_add, collect_from, collect_gradients
 from speedproof_accelerate.optimizer import Optimizer
+from speedproof_accelerate.recording import recording
 
 # Steps of a batch's shape before it is recorded: in the first, libraries choose kernels, optimizer and scaler make their state.
 _WARM_UPS = 3
@@ -148,8 +149,7 @@ class GraphedStep(Step):
     def _record(self, images: Tensor, labels: Tensor) -> _Recording:
         forward, backward, update = (torch.cuda.CUDAGraph() for _ in range(3))
         stream = torch.cuda.current_stream()
-        # "thread_local": other threads go on; NCCL's, which watches collectives, asks the device for events.
-        record = partial(torch.cuda.graph, stream=stream, capture_error_mode="thread_local")
+        record = partial(recording, stream=stream)  # NCCL's thread, which watches collectives, asks the device for events
         with record(forward):
             loss = super().forward(images, labels)
         early: list[Share] = []
@@ -163,13 +163,13 @@ class GraphedStep(Step):
                 early.extend(collect_gradients(leaves))
                 ready.record()
 
-        with record(backward, forward.pool()):
+        with record(backward, pool=forward.pool()):
             late = self._differentiate(note)
             if early:
                 stream.wait_stream(self._sender)
         if hasattr(self.optimizer, "note_gradients"):
             self.optimizer.note_gradients()
-        with record(update, forward.pool()):
+        with record(update, pool=forward.pool()):
             super().update()
         self._loss = None
         return _Recording(images, labels, loss.detach(), early, ready, late, forward, backward, update)

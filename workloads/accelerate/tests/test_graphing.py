@@ -1,7 +1,9 @@
 """A network whose passes are recorded as graphs is the network; what cannot be recorded is refused."""
 
 import copy
+import gc
 import pickle
+from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
 
@@ -12,6 +14,7 @@ from torch import nn
 from speedproof_accelerate import accelerate, graphing
 from speedproof_accelerate.graphing import GraphedForward, Recording, graph_training
 from speedproof_accelerate.measuring import fresh_parameters
+from speedproof_accelerate.recording import recording
 
 pytestmark = pytest.mark.usefixtures("full_products")
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: CUDA graphs are recorded on one")
@@ -83,6 +86,22 @@ def test_weights_are_rounded_and_gradients_widened_in_one_launch_each(monkeypatc
     assert found[1] is gradients[1] and found[2] is None
     assert launches == [2, 1]
     assert graphing.Rounded.of(network, None).find() == {}
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_nothing_is_collected_while_a_graph_is_recorded(monkeypatch, collects):
+    seen = []
+    monkeypatch.setattr(torch.cuda, "graph", lambda *_, **options: nullcontext(seen.append(options)))
+    before = gc.isenabled()
+    try:
+        gc.enable() if collects else gc.disable()
+        with pytest.raises(KeyError), recording("a graph", pool="a pool"):
+            seen.append(gc.isenabled())
+            raise KeyError
+        assert gc.isenabled() == collects
+    finally:
+        gc.enable() if before else gc.disable()
+    assert seen == [{"capture_error_mode": "thread_local", "pool": "a pool"}, False]
 
 
 def test_a_weight_that_others_read_too_is_not_rounded():
