@@ -66,6 +66,9 @@ from speedproof.trace.kernel_groups import group_of, sum_kernels, uses_tensor_co
         ),
         ("void at::native::<unnamed>::masked_fill_kernel(at::TensorIterator &)", "sort, search and index"),
         ("void at::native::<unnamed>::masked_scale_kernel<bool, c10::Half, float>(at::Tensor &)", "random numbers"),
+        ("void at::native::<unnamed>::RowwiseMomentsCUDAKernel<float>(long, T1)", "instance, layer or group norm"),
+        ("void at::native::<unnamed>::ComputeBackwardFusedParamsCUDAKernel<float>(long)", "instance, layer or group norm"),
+        ("void at::native::<unnamed>::ComputeInternalGradientsCUDAKernel<float>(long)", "instance, layer or group norm"),
         ("my_kernel", "other"),
     ],
 )

@@ -29,7 +29,9 @@ GROUPS: dict[str, str] = {
     "attention": r"flash|fmha|attention|sdpa",
     "few-channel convolution": r"(windows|neighbours)_(times|to)_|conv_runs_|(?<![a-z_])weights_(spread|sum|gather)",
     "batch norm": r"(?<![a-z_])norm_(sum|finish|apply|pass)|bn_fw|bn_bw|batch_?norm|cunn_?batch|batchnorm",
-    "instance, layer or group norm": r"layer_?norm|group_?norm|instance_?norm|rms_?norm|GammaBeta",
+    "instance, layer or group norm": (
+        r"layer_?norm|group_?norm|instance_?norm|rms_?norm|GammaBeta|RowwiseMoments|ComputeInternalGradients|Compute\w*FusedParams"
+    ),
     "loss": r"nll_loss|cross_entropy|(?<![a-z])ce(?![a-z])|mse_loss|binary_cross|smooth_l1|kl_div",
     "softmax": r"soft_?max",
     "optimizer": r"multi_tensor|foreach|fused_?adam|adam|novograd|sgd",
