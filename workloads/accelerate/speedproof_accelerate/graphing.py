@@ -14,10 +14,9 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from speedproof_accelerate.kernels.autograd import refuse_double_backward
 from speedproof_accelerate.measuring import fresh_parameters, keeping_buffers
-from speedproof_accelerate.originals import CONVOLUTIONS, find_addition
-from speedproof_accelerate.parts import HALVES, PaddedConvolution, as_plain
+from speedproof_accelerate.parts import as_plain
 from speedproof_accelerate.recording import recording
-from speedproof_accelerate.residual_unit import PairedUnit
+from speedproof_accelerate.rounding import Rounded
 
 SHAPES = 4  # of batches that are recorded; others are computed operation by operation
 _WARM_UPS = 3
@@ -88,7 +87,7 @@ class Recording:
     below: list[Tensor | None]
     forward: Any
     backward: Any
-    rounded: "Rounded"
+    rounded: Rounded
 
     def compute(self, x: Tensor) -> tuple[Tensor, ...]:
         """Return the results of a batch."""
@@ -104,70 +103,6 @@ class Recording:
         if self.backward is not None:
             self.backward.replay()
         return [None if one is None else one.detach() for one in self.below]
-
-
-class Rounded:
-    """Weights that autocast rounds to half precision: one launch rounds all of them, and one widens their gradients.
-
-    Autocast takes a launch for each. A weight is among them if nothing but cuDNN's convolutions or a linear layer reads it.
-    """
-
-    def __init__(self, weights: Sequence[nn.Parameter] = (), precision: torch.dtype | None = None) -> None:
-        """Take the weights."""
-        self._weights = [one.detach() for one in weights]
-        self._copies = [nn.Parameter(one.detach().to(precision), one.requires_grad) for one in weights]
-        self._formers = [id(one) for one in weights]
-
-    @classmethod
-    def of(cls, network: nn.Module, precision: torch.dtype | None) -> "Rounded":
-        """Return those of a network that trains in autocast of this precision."""
-        return cls(find_rounded(network), precision) if precision in HALVES else cls()
-
-    def find(self) -> dict[int, nn.Parameter]:
-        """Return the copies by the `id` of their weights."""
-        return dict(zip(self._formers, self._copies, strict=True))
-
-    def round(self) -> None:
-        """Round all weights, as they are now."""
-        if self._weights:
-            torch._foreach_copy_([one.detach() for one in self._copies], self._weights)
-
-    def widen(self, parameters: Sequence[nn.Parameter], found: Sequence[Tensor | None]) -> list[Tensor | None]:
-        """Return the gradients of parameters, those of copies in the precision of their weights."""
-        kinds = {id(one): weight.dtype for one, weight in zip(self._copies, self._weights, strict=True)}
-        gradients = list(found)
-        narrow = [i for i, one in enumerate(parameters) if gradients[i] is not None and id(one) in kinds]
-        if narrow:
-            read = [cast(Tensor, gradients[i]) for i in narrow]
-            wide = [torch.empty_like(one, dtype=kinds[id(parameters[i])]) for i, one in zip(narrow, read, strict=True)]
-            torch._foreach_copy_(wide, read)
-            for i, one in zip(narrow, wide, strict=True):
-                gradients[i] = one
-        return gradients
-
-
-def find_rounded(network: nn.Module) -> list[nn.Parameter]:
-    """Return the weights in single precision that only cuDNN's convolutions or linear layers read."""
-    readers: dict[int, list[nn.Module]] = {}
-    weights: dict[int, nn.Parameter] = {}
-    by_kernels: set[int] = set()
-    for module in network.modules():
-        for name, one in module._parameters.items():
-            if one is not None:
-                readers.setdefault(id(one), []).append(module)
-                if name == "weight" and type(one) is nn.Parameter and one.dtype == torch.float32:
-                    weights[id(one)] = one
-        if isinstance(module, PairedUnit):
-            by_kernels |= {id(one) for one in module.list_kernel_weights()}
-    return [
-        one
-        for number, one in weights.items()
-        if number not in by_kernels and all(map(_is_rounded_by_autocast, readers[number]))
-    ]
-
-
-def _is_rounded_by_autocast(module: nn.Module) -> bool:
-    return type(module) is PaddedConvolution or (type(module) in (*CONVOLUTIONS, nn.Linear) and find_addition(module) is None)
 
 
 class GraphedForward:
@@ -296,7 +231,7 @@ class GraphedForward:
                 with fresh_parameters(self._network, rounded.find()) as fresh:
                     torch.cuda.synchronize()
                     with torch.cuda.stream(self._stream):
-                        alone = computes_alone(self.eager, given, formers, fresh)
+                        alone = computes_alone(rounded.watch(self.eager), given, formers, fresh)
                     if alone:
                         own = [fresh[id(one)] for one in parameters]
                         made = _record(self.eager, given, own, self._pool, self._stream, rounded)
@@ -353,7 +288,7 @@ def _record(
     parameters: list[nn.Parameter],
     pool: Any,
     stream: Any,
-    rounded: "Rounded",
+    rounded: Rounded,
 ) -> Recording:
     """Record a forward and a backward pass."""
     record = partial(recording, pool=pool, stream=stream)
