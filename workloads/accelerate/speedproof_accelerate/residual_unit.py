@@ -49,11 +49,12 @@ class PairedUnit(nn.Module):
     @keeping_kind
     def forward(self, x: Tensor) -> Tensor:
         """Return the unit's result."""
-        first, *others = cast(Any, self.conv)
-        one, other = _original(first.conv), _original(self.residual)
-        if find_obstacle(x.device) or precision_of(x) not in HALVES or not x.numel() or x.dim() != one.weight.dim():
+        pair = self._find_pair()
+        fits = pair and x.numel() and x.dim() == pair[0].weight.dim() and precision_of(x) in HALVES
+        if not pair or not fits or find_obstacle(x.device):
             residual = cast(nn.Module, self.residual)(x)
             return cast(Tensor, cast(nn.Module, self.conv)(x) + residual)
+        (one, other), (first, *others) = pair, cast(Any, self.conv)
         omits_bias = isinstance(first, BiasFreeUnit) and first.omits_bias(x)
         y, residual = _convolve_pair(x, one, other)
         y = first.finish(y) if omits_bias else first.adn(add_bias(y, one.bias))
@@ -61,9 +62,20 @@ class PairedUnit(nn.Module):
             y = module(y)
         return cast(Tensor, y + add_bias(residual, other.bias))
 
+    def _find_pair(self) -> tuple[Any, Any] | None:
+        """Return both convolutions; None: they were replaced since."""
+        first = next(cast(nn.Module, self.conv).children(), None)
+        if type(self.conv) is not nn.Sequential or not _begins_with_convolution(first):
+            return None
+        one, other = _original(cast(Any, first).conv), _original(self.residual)
+        return (one, other) if type(one) in _CONVOLUTIONS and _describe(one) == _describe(other) else None
+
     def list_kernel_weights(self) -> list[nn.Parameter]:
         """Return the weights that a kernel of ours may read."""
-        one, other = (_original(module) for module in (next(iter(cast(Any, self.conv))).conv, self.residual))
+        pair = self._find_pair()
+        if pair is None:
+            return []
+        one, other = pair
         results, channels = one.weight.shape[:2]
         return [one.weight, other.weight] if choose_strided(channels, results, input_gradient=False) else []
 

@@ -59,3 +59,24 @@ def test_other_units_stay(unit):
     network = nn.Sequential(unit).to(DEVICE)
     accelerate(network)
     assert isinstance(network[0], ResidualUnit)
+
+
+class Doubled(nn.Conv2d):
+    """A convolution that does more than torch's."""
+
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+@pytest.mark.parametrize("name", ["conv.unit0.conv", "conv.unit0", "residual", "conv"])
+@pytest.mark.parametrize("other", [Doubled(8, 8, 3, 2, 1), nn.Conv2d(8, 8, 1, 2)], ids=["more", "of another size"])
+def test_a_convolution_that_is_exchanged_later_computes(name, other):
+    torch.manual_seed(0)
+    plain = nn.Sequential(ResidualUnit(2, 8, 8, strides=2, subunits=1, norm="batch")).to(DEVICE)
+    fast = copy.deepcopy(plain)
+    accelerate(fast)
+    for network in (plain, fast):
+        network[0].set_submodule(name, copy.deepcopy(other).to(DEVICE))
+    x = torch.randn(2, 8, 6, 6, device=DEVICE)
+    with torch.autocast(DEVICE.type, torch.float16):
+        assert_close([fast(x)], [plain(x)], 8 * HALF)
