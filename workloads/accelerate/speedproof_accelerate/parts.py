@@ -128,11 +128,11 @@ class Part(nn.Module):
         """Return the replaced module."""
         return self._replaced[0]
 
-    def train(self, mode: bool = True) -> "Part":
-        """Set the mode of the replaced module, too."""
-        super().train(mode)
-        self.replaced.train(mode)
-        return self
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; the mode also of the replaced module. Some libraries set `training` without calling `train`."""
+        super().__setattr__(name, value)
+        if name == "training" and "_replaced" in vars(self):
+            self.replaced.training = value
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the replaced module, such as its `stride`: a network may read it."""

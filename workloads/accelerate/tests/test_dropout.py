@@ -63,7 +63,16 @@ def test_each_pass_draws_anew_and_a_seed_draws_the_same():
     assert not torch.equal(compute(fast, x, seed=1), first)
 
 
-@pytest.mark.parametrize("change", [nn.Module.eval, lambda network: network[1].eval()], ids=["network", "dropout alone"])
+def set_training(network):
+    """Set the mode of each module, as some training loops do to restore it."""
+    for module in network.modules():
+        module.training = False
+
+
+CHANGES = {"network": nn.Module.eval, "dropout alone": lambda network: network[1].eval(), "by attribute": set_training}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_in_evaluation_nothing_is_dropped(change):
     plain, fast = make()
     change(plain)
