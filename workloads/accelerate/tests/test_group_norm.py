@@ -1,9 +1,14 @@
 """The norm of groups with activation computes what torch's own do: values, every gradient, running statistics."""
 
+import copy
+
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 
+from speedproof_accelerate import accelerate
+from speedproof_accelerate.parts import NormActivation
 from workloads.spleen.tests.training.kernel_checks import DEVICE, FP32, HALF, assert_close, differentiate, draw
 
 pytestmark = pytest.mark.usefixtures("interpreted")
@@ -147,3 +152,15 @@ def test_what_cannot_be_is_refused():
         group_norm_and_input(x, Norm(3, False, 1e-5), left_out=torch.rand(6, device=DEVICE))
     with pytest.raises(ValueError, match=r"a dropout of \(1, 5, 2, 2\), for \(1, 6, 2, 2\)"):
         group_norm_and_input(x, Norm(1, False, 1e-5), dropout=draw_dropout(x[:, :5], 0.5))
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU(), nn.LeakyReLU(0.1)], ids=["relu", "leaky relu"])
+def test_overflows_pass_an_evaluated_norm_as_in_torch(activation):
+    plain = nn.Sequential(nn.BatchNorm2d(3), activation).to(DEVICE).eval()
+    fast = copy.deepcopy(plain)
+    accelerate(fast, precision=None)
+    assert isinstance(fast[0], NormActivation)
+    x = torch.randn(1, 3, 2, 2, device=DEVICE)
+    x[0, :, 0, 0] = torch.tensor([torch.inf, -torch.inf, torch.nan])
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x), plain(x), equal_nan=True)

@@ -190,7 +190,9 @@ def group_norm_apply(
     z = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32) * factor + summand
     if DROPPED:
         z *= tl.load(kept + offset, mask=inside, other=0).to(tl.float32) * scale
-    y = tl.where(z > 0, z, z * _load_slope(slope, constant, channel, known, SLOPES))
+    steepness = _load_slope(slope, constant, channel, known, SLOPES)
+    y = tl.where(z > 0, z, z * steepness)
+    y = tl.where((z <= 0) & (steepness == 0), 0.0, y)  # not NaN if z is -inf
     tl.store(out + offset, y.to(out.dtype.element_ty), mask=inside)
 
 
