@@ -44,6 +44,7 @@ class PairedUnit(nn.Module):
         """Replace a unit."""
         super().__init__()
         self.conv, self.residual = unit.conv, unit.residual
+        self.spatial_dims, self.in_channels, self.out_channels = unit.spatial_dims, unit.in_channels, unit.out_channels
         self.training = unit.training
 
     @keeping_kind
