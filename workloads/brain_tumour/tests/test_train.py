@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import nibabel
@@ -145,56 +145,79 @@ def test_a_loaders_seed_leaves_the_transforms_as_they_are():
     assert flip.R.get_state()[1].tolist() != before
 
 
-@pytest.fixture
-def run_ranks(ten_cases, tmp_path):
-    """Start two processes as torchrun does, and return what each prints: four cases train in each, and one validates."""
+# One training after the other, each with a folder and a number of epochs of its own: to import torch and MONAI takes seconds.
+TRAIN_EACH = """
+import json, os, sys
+from speedproof_brain_tumour.train import main
 
-    def train_on_two(*options, epochs=1):
-        with socket.socket() as free:
-            free.bind(("localhost", 0))
-            port = free.getsockname()[1]
-        told = {
-            marks.FOLDER_VARIABLE: tmp_path, marks.EPOCHS_VARIABLE: epochs, marks.VALIDATE_EVERY_VARIABLE: epochs,
-            marks.SEED_VARIABLE: 0,
-        }  # fmt: skip
-        place = {"WORLD_SIZE": 2, "MASTER_ADDR": "localhost", "MASTER_PORT": port, "PYTHONPATH": os.pathsep.join(sys.path)}
-        environ = {**os.environ, **{name: str(value) for name, value in (told | place).items()}}
-        words = ["-m", "speedproof_brain_tumour.train", "--data", str(ten_cases), "--filters", "8", *options]
-        ranks = [
-            subprocess.Popen(
-                [sys.executable, *words],
-                env=environ | {"RANK": rank, "LOCAL_RANK": rank},
-                cwd=tmp_path,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for rank in ("0", "1")
-        ]
-        printed = [process.communicate(timeout=300)[0] for process in ranks]
-        assert [process.returncode for process in ranks] == [0, 0]
-        return printed
+for variables, words in json.loads(sys.argv[1]):
+    os.environ |= variables
+    sys.argv = ["train", *words]
+    print("trains", flush=True)
+    main()
+"""
 
-    return train_on_two
+
+def find_free_ports(number):
+    """Return that many: on one that was used before, a rank may find the other's previous store."""
+    with ExitStack() as kept:
+        sockets = [kept.enter_context(socket.socket()) for _ in range(number)]
+        for each in sockets:
+            each.bind(("localhost", 0))
+        return [str(each.getsockname()[1]) for each in sockets]
+
+
+@pytest.fixture(scope="module")
+def trained_ranks(ten_cases, tmp_path_factory):
+    """Train in two processes as torchrun starts them: four cases train in each, and one validates.
+
+    The result has the marks of each training, and what each process printed, by the variant and the accumulated batches.
+    """
+    folder = tmp_path_factory.mktemp("ranks")
+    trainings = [("fast", "1"), *((name, accumulate) for accumulate in ("1", "2") for name in ("kernels", "turbo"))]
+    given = []
+    for (name, accumulate), port in zip(trainings, find_free_ports(len(trainings)), strict=True):
+        place, epochs = folder / f"{name}-{accumulate}", "1" if name == "fast" else "2"
+        place.mkdir()
+        told = {marks.FOLDER_VARIABLE: str(place), marks.EPOCHS_VARIABLE: epochs, marks.VALIDATE_EVERY_VARIABLE: epochs}
+        words = ["--data", str(ten_cases), "--filters", "8", "--variant", name, "--accumulate", accumulate]
+        given.append(({**told, marks.SEED_VARIABLE: "0", "MASTER_PORT": port}, words))
+    started = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "PYTHONPATH": os.pathsep.join(sys.path)}
+    environ = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"} | started
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", TRAIN_EACH, json.dumps(given)],
+            env=environ | {"RANK": rank, "LOCAL_RANK": rank},
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in ("0", "1")
+    ]
+    printed = [process.communicate(timeout=300)[0].split("trains\n")[1:] for process in ranks]
+    assert [process.returncode for process in ranks] == [0, 0]
+    found = {}
+    for training, *said in zip(trainings, *printed, strict=True):
+        lines = (folder / "-".join(training) / marks.MARKS_FILE).read_text().splitlines()
+        found[training] = [json.loads(line) for line in lines], said
+    return found
 
 
 @pytest.mark.dear
-def test_two_ranks_train_on_their_shares_and_the_first_tells(run_ranks, tmp_path):
+def test_two_ranks_train_on_their_shares_and_the_first_tells(trained_ranks):
     """The Dice is that of both."""
-    printed = run_ranks("--variant", "fast")
+    written, printed = trained_ranks["fast", "1"]
     assert printed[0].startswith("epoch 1/1: loss ") and printed[1] == ""
-    written = [json.loads(line) for line in (tmp_path / marks.MARKS_FILE).read_text().splitlines()]
     assert [mark["mark"] for mark in written] == ["epoch-begins", "samples", "validation", "quality", "epoch-ends"]
     assert written[1]["value"] == 8
 
 
 @pytest.mark.dear
 @pytest.mark.parametrize("accumulate", ["1", "2"])
-def test_turbo_averages_gradients_as_torch_does(run_ranks, monkeypatch, accumulate):
+def test_turbo_averages_gradients_as_torch_does(trained_ranks, accumulate):
     """Without a GPU, `kernels` and `turbo` differ only in who averages."""
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     by_torch, ours = (
-        [line for line in run_ranks("--variant", name, "--accumulate", accumulate, epochs=2)[0].splitlines() if "loss" in line]
-        for name in ("kernels", "turbo")
+        [line for line in trained_ranks[name, accumulate][1][0].splitlines() if "loss" in line] for name in ("kernels", "turbo")
     )
     assert ours == by_torch and len(ours) == 2
 
