@@ -92,7 +92,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if shares_fixture(item) and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     # The longest first: what is short fills the end, where one process would wait for the other.
-    items.sort(key=lambda item: item.get_closest_marker("whole") is None)
+    items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("whole", "dear")])
 
 
 @pytest.hookimpl(trylast=True)
