@@ -48,9 +48,9 @@ text {{ font: {char_height}px ui-monospace, SFMono-Regular, Menlo, Consolas, "De
 """
 
 
-def record_terminal(rounds: int, folder: Path) -> str:
+def record_terminal(rounds: int, folder: Path, program: Path = PROGRAM) -> str:
     """Run the proofs in a folder, and return what was typed and what they printed, without progress."""
-    shutil.copy(PROGRAM, folder)
+    shutil.copy(program, folder)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     shown = []
     for idea in IDEAS:

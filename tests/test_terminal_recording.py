@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from benchmarks.terminal_recording import IDEAS, PICTURE, ROOT, TRANSCRIPT, WIDTH, draw_terminal, record_terminal
+from benchmarks.terminal_recording import IDEAS, PICTURE, PROGRAM, ROOT, TRANSCRIPT, WIDTH, draw_terminal, record_terminal
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 # The sentence from its ratio to its clocks; before it stands the outcome, after it what else the machine did.
@@ -45,4 +45,11 @@ def outline(transcript):
 def test_the_commands_still_print_such_a_transcript(tmp_path):
     recorded = outline(TRANSCRIPT.read_text(encoding="utf-8"))
     assert len(recorded) == len(IDEAS) * (1 + 2 + 6)  # each has a sentence, two rows, and six lines
-    assert outline(record_terminal(4, tmp_path)) == recorded
+    program = tmp_path / "smaller" / PROGRAM.name
+    program.parent.mkdir()
+    text = PROGRAM.read_text(encoding="utf-8")
+    assert text.count("24_000") == 3
+    program.write_text(text.replace("24_000", "6_000"), encoding="utf-8")  # epochs of a quarter of the time
+    place = tmp_path / "place"
+    place.mkdir()
+    assert outline(record_terminal(4, place, program)) == recorded
