@@ -11,6 +11,7 @@ COMPARED = ("training_epoch_s", "process_s")
 CONTESTED = {
     "2026-11-27-h100-nnunet-resenc-l",  # so short that a longer start costs more than the epochs save
     "2026-11-27-h100-published-turbo",  # 50 epochs against 30 of less work, in one of its two experiments
+    "2026-11-28-h200-tumour-to-dice",  # 8 epochs against 3 of other work, in one of its three experiments
 }
 
 
