@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 import signal
 import sys
 import tarfile
@@ -53,6 +54,7 @@ def fetched(tmp_path_factory, archive):
         ended = here.run("data")
         publisher.shutdown()
         thread.join()
+    shutil.rmtree(here.temporary)
     assert ended.status == 0, ended.said
     return here.folder
 
@@ -79,7 +81,8 @@ def fetching(tmp_path, server):
     folder.mkdir()
     here = Fetching(folder)
     here.ask(server)
-    return here
+    yield here
+    shutil.rmtree(here.temporary)
 
 
 def test_a_download_that_breaks_again_and_again(row, fetching, server, fetched, archive):
