@@ -122,7 +122,7 @@ class GraphedForward:
         self._pool: Any = None
         self._stream: Any = None  # recordings share memory only on one stream
         self._turn = 0
-        # With which parameters in the places of its own it is recorded, the fastest way first; those that fail are dropped.
+        # Ways to replace the network's parameters in a recording, the fastest first. A way that fails is not tried again.
         self._ways: list[Callable[[nn.Module, torch.dtype | None], Rounded]] = [Rounded.of, lambda *_: Rounded()]
         self._modules, self._places = list(network.modules()), _list_tensors(network)
         self._state = self._observe()

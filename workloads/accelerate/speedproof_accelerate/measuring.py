@@ -283,9 +283,10 @@ def keeping_buffers(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def fresh_parameters(module: nn.Module, copies: Mapping[int, nn.Parameter] | None = None) -> Iterator[dict[int, nn.Parameter]]:
-    """Put a new parameter in each parameter's place; yields the new ones by the `id` of the former.
+    """Replace each parameter by a new one while the context is open; yield the new ones in a dict, by the `id` of the old.
 
-    New ones share memory with the former, but for those of which copies are given, by the `id` of the former, too.
+    A new parameter shares the memory of the old one. If `copies` has an entry for the `id` of the old one, that copy is used
+    instead.
 
     An earlier pass may be alive in results that a network keeps. Autograd would then hand over gradients on the stream of that
     pass, and no recording may wait for torch's default stream.

@@ -315,7 +315,7 @@ def _named(network: nn.Module, kinds: tuple[type[nn.Module], ...]) -> list[tuple
 
 
 def _find_followed(network: nn.Module) -> Iterator[tuple[str, str | None, str | None]]:
-    """Yield names of norms, each with those of the dropout and of the activation that follow it, and only it, or None."""
+    """Yield each norm's name, and the names of the dropout and the activation that it computes; None: it has none."""
     for name, module in network.named_modules():
         prefix = f"{name}." if name else ""
         if type(module).forward is nn.Sequential.forward:

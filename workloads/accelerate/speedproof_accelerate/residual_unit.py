@@ -96,7 +96,7 @@ def _fits_kernel(x: Tensor, one: Any) -> bool:
 
 
 def _begins_with_convolution(unit: Any) -> bool:
-    """Return whether a unit is a convolution, which it may compute without the bias, and what follows it."""
+    """Return whether a unit is MONAI's `Convolution`, or its replacement that omits the bias: a convolution comes first."""
     if isinstance(unit, BiasFreeUnit):
         return True
     return path_of(unit) == MONAI_CONVOLUTION and [*unit._modules] == ["conv", "adn"] and is_plain_sequence(unit)
@@ -107,7 +107,7 @@ def _original(module: Any) -> Any:
 
 
 def _describe(one: Any) -> tuple[Any, ...]:
-    """Return what two convolutions have in common that are computed as one; of others, nothing is equal."""
+    """Return a key that is equal for convolutions that can be computed as one; any other convolution has a key of its own."""
     if not isinstance(one, _CONVOLUTIONS) or one.groups > 1 or one.padding_mode != "zeros":
         return (id(one),)
     return type(one), one.weight.shape, one.weight.dtype, one.stride, one.padding, one.dilation
