@@ -364,8 +364,8 @@ def tabulate(found: list[dict[str, Any]]) -> str:
 class Bench:
     """Processes that measure one network each, and the files that they leave."""
 
-    def __init__(self, names: list[str], out: Path, seconds: float, profiled: set[str]) -> None:
-        """Take the networks, the folder of the results, the time for all of them, and those that are profiled."""
+    def __init__(self, names: list[str], out: Path, seconds: float, profiled: bool) -> None:
+        """Take the networks, the folder of the results, the time for all of them, and whether they are profiled."""
         self._names, self._out, self._seconds, self._profiled = names, out, seconds, profiled
         self._begun = time.perf_counter()
         self._work = Path("/tmp/accelerate-networks")
@@ -381,7 +381,7 @@ class Bench:
         for suffix in ("ready", "go", "json"):
             (self._work / f"{name}.{suffix}").unlink(missing_ok=True)
         command = [sys.executable, __file__, "--one", name, "--out", str(self._work), "--compile", compiled]
-        command += ["--profile"] if name in self._profiled else []
+        command += ["--profile"] if self._profiled else []
         environment = {
             **os.environ,
             "TORCHINDUCTOR_COMPILE_THREADS": "2",
@@ -420,13 +420,13 @@ class Bench:
         files = [self._work / f"{name}.json" for name in self._names]
         found = [json.loads(file.read_text()) for file in files if file.exists()]
         (self._out / "networks.json").write_text(json.dumps(found, indent=1))
-        profiles = [f"== {one['title']}\n{one.get('graphs_report', '')}\n{one.get('profile', '')}" for one in found]
-        (self._out / "networks.txt").write_text(tabulate(found) + "\n\n" + "\n\n".join(profiles))
+        reports = [f"== {one['title']}\n{one.get('graphs_report', '')}" for one in found]
+        (self._out / "networks.txt").write_text(tabulate(found) + "\n\n" + "\n\n".join(reports))
         logs = [f"== {name}\n{(self._work / f'{name}.log').read_text(errors='replace')[-3000:]}" for name in self._names]
         (self._out / "networks.log").write_text("\n".join(logs))
 
 
-def run_all(names: list[str], out: Path, seconds: float, profiled: set[str], compiled: str) -> None:
+def run_all(names: list[str], out: Path, seconds: float, profiled: bool, compiled: str) -> None:
     """Run each network in a process of its own, and write what is found as it comes."""
     bench = Bench(names, out, seconds, profiled)
     for name in names:
@@ -464,7 +464,7 @@ def main() -> None:
         measure(given.one, given.out, set(given.compile.split(",")), given.profile)
     else:
         names = given.names or list(SETTINGS)
-        run_all(names, given.out, given.seconds, set(names) if given.profile else set(), given.compile)
+        run_all(names, given.out, given.seconds, given.profile, given.compile)
 
 
 if __name__ == "__main__":

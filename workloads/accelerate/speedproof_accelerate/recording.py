@@ -10,7 +10,7 @@ import torch
 
 @contextmanager
 def recording(graph: Any, **options: Any) -> Iterator[None]:
-    """Record what is launched as a graph; other threads go on, such as one that pins memory for batches.
+    """Record what is launched as a graph. Other threads go on, such as those that pin memory or watch NCCL's collectives.
 
     Python's garbage collector waits meanwhile. It might free an earlier graph, which spoils the recording, and with it torch's
     random numbers for the rest of the process.

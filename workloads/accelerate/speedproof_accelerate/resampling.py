@@ -42,21 +42,21 @@ class Pool(Part):
 
 def window_of(pool: Any) -> tuple[int, ...]:
     """Return the sizes of a pooling's window."""
-    return each_side(pool, pool.kernel_size)
+    return each_axis(pool, pool.kernel_size)
 
 
-def each_side(pool: Any, value: int | tuple[int, ...]) -> tuple[int, ...]:
-    """Return a setting of a pooling for each side of the window; one number counts for all."""
-    sides = 3 if isinstance(pool, nn.AvgPool3d | nn.MaxPool3d) else 2
+def each_axis(pool: Any, value: int | tuple[int, ...]) -> tuple[int, ...]:
+    """Return a setting of a pooling for each axis of the window; one number counts for all."""
+    axes = 3 if isinstance(pool, nn.AvgPool3d | nn.MaxPool3d) else 2
     values = (value,) if isinstance(value, int) else tuple(value)
-    return values * sides if len(values) == 1 else values
+    return values * axes if len(values) == 1 else values
 
 
 def are_apart(pool: Any) -> bool:
     """Return whether a pooling's windows lie beside each other, and it computes nothing but their averages or maxima."""
     window = window_of(pool)
-    if pool.ceil_mode or set(each_side(pool, pool.padding)) != {0} or each_side(pool, pool.stride) != window:
+    if pool.ceil_mode or set(each_axis(pool, pool.padding)) != {0} or each_axis(pool, pool.stride) != window:
         return False
     if isinstance(pool, MAXIMA):
-        return set(each_side(pool, pool.dilation)) == {1} and not pool.return_indices and prod(window) <= MOST_VOXELS
+        return set(each_axis(pool, pool.dilation)) == {1} and not pool.return_indices and prod(window) <= MOST_VOXELS
     return pool.divisor_override is None

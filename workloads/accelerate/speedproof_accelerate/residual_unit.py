@@ -25,12 +25,9 @@ _CONVOLUTIONS = (nn.Conv2d, nn.Conv3d)
 
 
 def can_pair(unit: Any) -> bool:
-    """Return whether both convolutions of a unit's input are alike."""
-    first = next(iter(unit.conv), None)
-    if not (type(unit.conv) is nn.Sequential and find_addition(unit.conv) is None and _begins_with_convolution(first)):
-        return False
-    one, other = (_original(module) for module in (cast(Any, first).conv, unit.residual))
-    return all(is_own(each, _CONVOLUTIONS) for each in (one, other)) and _describe(one) == _describe(other)
+    """Return whether both convolutions of a unit's input may be computed as one."""
+    pair = _find_pair(unit)
+    return pair is not None and find_addition(unit.conv) is None and all(is_own(one, _CONVOLUTIONS) for one in pair)
 
 
 class PairedUnit(nn.Module):
@@ -50,7 +47,7 @@ class PairedUnit(nn.Module):
     @keeping_kind
     def forward(self, x: Tensor) -> Tensor:
         """Return the unit's result."""
-        pair = self._find_pair()
+        pair = _find_pair(self)
         fits = pair and x.numel() and x.dim() == pair[0].weight.dim() and precision_of(x) in HALVES
         if not pair or not fits or find_obstacle(x.device):
             residual = cast(nn.Module, self.residual)(x)
@@ -63,22 +60,24 @@ class PairedUnit(nn.Module):
             y = module(y)
         return cast(Tensor, y + add_bias(residual, other.bias))
 
-    def _find_pair(self) -> tuple[Any, Any] | None:
-        """Return both convolutions; None: they were replaced since."""
-        first = next(cast(nn.Module, self.conv).children(), None)
-        if type(self.conv) is not nn.Sequential or not _begins_with_convolution(first):
-            return None
-        one, other = _original(cast(Any, first).conv), _original(self.residual)
-        return (one, other) if type(one) in _CONVOLUTIONS and _describe(one) == _describe(other) else None
-
     def list_kernel_weights(self) -> list[nn.Parameter]:
         """Return the weights that a kernel of ours may read."""
-        pair = self._find_pair()
+        pair = _find_pair(self)
         if pair is None:
             return []
         one, other = pair
         results, channels = one.weight.shape[:2]
         return [one.weight, other.weight] if choose_strided(channels, results, input_gradient=False) else []
+
+
+def _find_pair(unit: Any) -> tuple[Any, Any] | None:
+    """Return both convolutions of a unit's input if they are alike; None: they are not, or were exchanged since."""
+    first = next(unit.conv.children(), None)
+    if type(unit.conv) is not nn.Sequential or not _begins_with_convolution(first):
+        return None
+    one, other = _original(cast(Any, first).conv), _original(unit.residual)
+    plain = all(type(each) in _CONVOLUTIONS and each.groups == 1 and each.padding_mode == "zeros" for each in (one, other))
+    return (one, other) if plain and _describe(one) == _describe(other) else None
 
 
 def _convolve_pair(x: Tensor, one: Any, other: Any) -> tuple[Tensor, Tensor]:
@@ -107,7 +106,5 @@ def _original(module: Any) -> Any:
 
 
 def _describe(one: Any) -> tuple[Any, ...]:
-    """Return a key that is equal for convolutions that can be computed as one; any other convolution has a key of its own."""
-    if not isinstance(one, _CONVOLUTIONS) or one.groups > 1 or one.padding_mode != "zeros":
-        return (id(one),)
+    """Return what is equal for convolutions that can be computed as one."""
     return type(one), one.weight.shape, one.weight.dtype, one.stride, one.padding, one.dilation

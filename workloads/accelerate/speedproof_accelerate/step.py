@@ -149,7 +149,7 @@ class GraphedStep(Step):
     def _record(self, images: Tensor, labels: Tensor) -> _Recording:
         forward, backward, update = (torch.cuda.CUDAGraph() for _ in range(3))
         stream = torch.cuda.current_stream()
-        record = partial(recording, stream=stream)  # NCCL's thread, which watches collectives, asks the device for events
+        record = partial(recording, stream=stream)
         with record(forward):
             loss = super().forward(images, labels)
         early: list[Share] = []

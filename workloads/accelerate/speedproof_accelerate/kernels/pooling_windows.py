@@ -62,8 +62,8 @@ def launch(kernel: Any, tensors: tuple[Tensor, ...], results: Tensor, window: tu
 
 def empty_results(x: Tensor, window: tuple[int, ...]) -> Tensor:
     """Return an uninitialized volume with a voxel for each window of another, channels last."""
-    items, channels, *sides = x.shape
-    return empty_volume(items, channels, tuple(side // one for side, one in zip(sides, window, strict=True)), x)
+    items, channels, *sizes = x.shape
+    return empty_volume(items, channels, tuple(size // one for size, one in zip(sizes, window, strict=True)), x)
 
 
 def require_windows(x: Tensor, window: tuple[int, ...]) -> None:
@@ -72,9 +72,9 @@ def require_windows(x: Tensor, window: tuple[int, ...]) -> None:
     Raises:
         ValueError: channels are not a multiple of 8, or sizes not of the window.
     """
-    _, channels, *sides = x.shape
-    if channels % CHUNK or any(side % one for side, one in zip(sides, window, strict=True)) or not prod(sides):
+    _, channels, *sizes = x.shape
+    if channels % CHUNK or any(size % one for size, one in zip(sizes, window, strict=True)) or not prod(sizes):
         raise ValueError(
-            f"{channels} channels of {' × '.join(map(str, sides))} cannot be pooled by {' × '.join(map(str, window))}: "
+            f"{channels} channels of {' × '.join(map(str, sizes))} cannot be pooled by {' × '.join(map(str, window))}: "
             f"channels must be a multiple of {CHUNK}, and sizes of the window"
         )
