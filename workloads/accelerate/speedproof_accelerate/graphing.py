@@ -13,9 +13,10 @@ from torch.autograd import Function
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from speedproof_accelerate.kernels.autograd import refuse_double_backward
+from speedproof_accelerate.kernels.second_stream import beside
 from speedproof_accelerate.measuring import fresh_parameters, keeping_buffers
 from speedproof_accelerate.parts import as_plain
-from speedproof_accelerate.recording import recording
+from speedproof_accelerate.recording import make_streams, recording
 from speedproof_accelerate.rounding import Rounded
 
 SHAPES = 4  # of batches that are recorded; others are computed operation by operation
@@ -120,7 +121,7 @@ class GraphedForward:
         self._network, self._device, self._precision, self._shapes = network, device, precision, shapes
         self._recordings: dict[tuple[torch.Size, torch.dtype], Recording | None] = {}
         self._pool: Any = None
-        self._stream: Any = None  # recordings share memory only on one stream
+        self._streams: Any = None  # recordings share memory only on the same ones
         self._turn = 0
         # Ways to replace the network's parameters in a recording, the fastest first. A way that fails is not tried again.
         self._ways: list[Callable[[nn.Module, torch.dtype | None], Rounded]] = [Rounded.of, lambda *_: Rounded()]
@@ -219,7 +220,7 @@ class GraphedForward:
 
     def _record(self, x: Tensor) -> Recording:
         self._pool = self._pool or torch.cuda.graph_pool_handle()
-        self._stream = self._stream or torch.cuda.Stream(self._device)
+        self._streams = self._streams or make_streams(self._device)
         # Autocast keeps no copies of weights between passes: a graph would find those of its recording.
         autocast = torch.autocast("cuda", dtype=self._precision, enabled=self._precision is not None, cache_enabled=False)
         formers = list(self._network.parameters())
@@ -230,15 +231,15 @@ class GraphedForward:
                 rounded = self._ways[0](self._network, self._precision)
                 with fresh_parameters(self._network, rounded.find()) as fresh:
                     torch.cuda.synchronize()
-                    with torch.cuda.stream(self._stream):
+                    with torch.cuda.stream(self._streams[0]):
                         alone = computes_alone(rounded.watch(self.eager), given, formers, fresh)
                     if alone:
                         own = [fresh[id(one)] for one in parameters]
-                        made = _record(self.eager, given, own, self._pool, self._stream, rounded)
+                        made = _record(self.eager, given, own, self._pool, self._streams, rounded)
                         made.parameters = parameters
                         return made
                 self._ways.pop(0)
-            return _record(self.eager, given, parameters, self._pool, self._stream, Rounded())
+            return _record(self.eager, given, parameters, self._pool, self._streams, Rounded())
 
 
 class _Replay(Function):
@@ -287,11 +288,11 @@ def _record(
     given: Tensor,
     parameters: list[nn.Parameter],
     pool: Any,
-    stream: Any,
+    streams: tuple[Any, Any],
     rounded: Rounded,
 ) -> Recording:
     """Record a forward and a backward pass."""
-    record = partial(recording, pool=pool, stream=stream)
+    record = partial(recording, pool=pool, stream=streams[0])
 
     def differentiate(outs: list[Tensor], above: list[Tensor | None]) -> Sequence[Tensor | None]:
         return torch.autograd.grad(
@@ -302,7 +303,7 @@ def _record(
         )
 
     torch.cuda.synchronize()
-    with torch.cuda.stream(stream):
+    with torch.cuda.stream(streams[0]):
         for _ in range(_WARM_UPS):  # libraries choose kernels, and compilers compile
             outs = find_outs(eager(given))
             above = [torch.zeros_like(out) if out.requires_grad else None for out in outs]
@@ -320,7 +321,9 @@ def _record(
     below: Sequence[Tensor | None] = [None] * len(parameters)
     if backward is not None:
         with record(backward):
-            below = rounded.widen(parameters, differentiate(outs, above))
+            with beside(outs, *streams):
+                below = differentiate(outs, above)
+            below = rounded.widen(parameters, below)
     plain = [one.detach() for one in outs]
     result = partial(_fill, _mark_tensors(leaves), spec)
     return Recording(given, plain, result, above, parameters, list(below), forward, backward, rounded)

@@ -8,6 +8,11 @@ from typing import Any
 import torch
 
 
+def make_streams(device: torch.device | None = None) -> tuple[Any, Any]:
+    """Return a stream for recordings, and a second one, whose kernels run where those of the first leave the GPU idle."""
+    return torch.cuda.Stream(device, priority=-1), torch.cuda.Stream(device)
+
+
 @contextmanager
 def recording(graph: Any, **options: Any) -> Iterator[None]:
     """Record what is launched as a graph. Other threads go on, such as those that pin memory or watch NCCL's collectives.

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,8 +11,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from speedproof_accelerate.averaging import Share, add_shares, begin_to_add, collect_from, collect_gradients
+from speedproof_accelerate.kernels.second_stream import beside
 from speedproof_accelerate.optimizer import Optimizer
-from speedproof_accelerate.recording import recording
+from speedproof_accelerate.recording import make_streams, recording
 
 # Steps of a batch's shape before it is recorded: in the first, libraries choose kernels, optimizer and scaler make their state.
 _WARM_UPS = 3
@@ -78,8 +80,11 @@ class Step:
 
     def _differentiate(self, send: Callable[[list[Tensor]], None]) -> list[Share]:
         """Compute the gradients; return the shares of those that are averaged, but for those whose leaves went to `send`."""
+        return collect_from(self._pass_back, self.averaged, self.overlap, send)
+
+    def _pass_back(self) -> None:
         assert self._loss is not None
-        return collect_from(partial(self.precision.backward, self._loss), self.averaged, self.overlap, send)
+        self.precision.backward(self._loss)
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,8 @@ class GraphedStep(Step):
         """From here on the process works on a stream of its own, as recording needs it."""
         super().__post_init__()
         torch.cuda.synchronize()  # what was made on the stream before is there for the new one
-        torch.cuda.set_stream(torch.cuda.Stream())
+        first, self._second = make_streams()
+        torch.cuda.set_stream(first)
         self._sender = torch.cuda.Stream()
         self._seen: Counter[torch.Size] = Counter()
         self._recordings: dict[torch.Size, _Recording] = {}
@@ -145,6 +151,13 @@ class GraphedStep(Step):
     def update(self) -> None:
         """Take the optimizer's step."""
         self._current.update.replay() if self._current else super().update()
+
+    def _pass_back(self) -> None:
+        assert self._loss is not None
+        # What is sent within the pass is read on a stream that does not wait for the second one.
+        alone = not torch.cuda.is_current_stream_capturing() or (self.averaged and self.overlap)
+        with nullcontext() if alone else beside([self._loss], torch.cuda.current_stream(), self._second):
+            super()._pass_back()
 
     def _record(self, images: Tensor, labels: Tensor) -> _Recording:
         forward, backward, update = (torch.cuda.CUDAGraph() for _ in range(3))

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from speedproof_accelerate.kernels.second_stream import wait_for_second_stream
+
 
 def refuse_double_backward(backward: Callable[..., Any]) -> Callable[..., Any]:
     """Let a Function's backward raise an error if its gradients are to be differentiated again.
@@ -17,6 +19,7 @@ def refuse_double_backward(backward: Callable[..., Any]) -> Callable[..., Any]:
     def compute(*args: Any) -> Any:
         if torch.is_grad_enabled():
             raise RuntimeError("gradients of gradients are not computed by kernels: differentiate the plain network")
+        wait_for_second_stream(args)
         return backward(*args)
 
     return compute

@@ -9,7 +9,7 @@ loads are of 16 bytes, and tensor cores do nearly all of the work.
 The data gradient is the same convolution of the results' gradient, with mirrored weights.
 """
 
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
 
 import torch
@@ -22,6 +22,7 @@ from speedproof_accelerate.kernels.autograd import refuse_double_backward
 from speedproof_accelerate.kernels.channels_last import as_channels_last
 from speedproof_accelerate.kernels.launch import LAUNCH, jit, wait_for_previous
 from speedproof_accelerate.kernels.mma_fragments import from_fragments, reorder_matrices, to_fragments
+from speedproof_accelerate.kernels.second_stream import compute_beside
 from speedproof_accelerate.kernels.weight_matrices import NONE, Layout, as_dense, gather, number_weights, spread
 
 _CELL, _HALO = 32, 16  # values of a cell; at least so many before and after it
@@ -243,8 +244,8 @@ class _Convolution(Function):
         x, mirrored, *parameters = ctx.saved_tensors
         gradient, with_bias = as_channels_last(gradients[0]), len(parameters) > 1
         of_input, *_, of_residual = ctx.needs_input_grad
+        made = compute_beside(partial(_differentiate_weights, x, gradient, parameters, ctx.layout), x, gradient)
         below = _convolve(gradient, mirrored, residual=gradient if with_bias else None) if of_input else None
-        made = _differentiate_weights(x, gradient, parameters, ctx.layout)
         return below, *made, *([] if with_bias else [None]), gradient if of_residual else None
 
 
@@ -265,8 +266,9 @@ class _Conv3dAndInput(Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, mirrored, weight = ctx.saved_tensors
         gradient, of_kept = map(as_channels_last, gradients)
+        made = compute_beside(partial(_differentiate_weights, x, gradient, [weight], ctx.layout), x, gradient)
         below = _convolve(gradient, mirrored, residual=of_kept) if ctx.needs_input_grad[0] else None
-        return below, *_differentiate_weights(x, gradient, [weight], ctx.layout)
+        return below, *made
 
 
 def conv3d(x: Tensor, weight: Tensor, residual: Tensor | None = None) -> Tensor:

@@ -9,6 +9,7 @@ from torch.autograd import Function
 
 from speedproof_accelerate.kernels.autograd import refuse_double_backward
 from speedproof_accelerate.kernels.channels_last import as_channels_last, empty_volume, require_cells
+from speedproof_accelerate.kernels.second_stream import compute_beside
 from speedproof_accelerate.kernels.strided_implementations import choose_strided
 from speedproof_accelerate.kernels.weight_matrices import Layout, as_dense, gather, number_weights, spread
 
@@ -29,9 +30,17 @@ class _Conv3dStridedPair(Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, neighbours, *weights = ctx.saved_tensors
         halves = [as_channels_last(one) for one in gradients]
+        made = sum_weight_gradients(ctx.kernels, x, halves, ctx.layout, weights)
         # Seen from its results, a strided convolution is a transposed one.
         below = transpose(ctx.kernels, halves, neighbours, x.shape[1]) if ctx.needs_input_grad[1] else None
-        return None, below, *gather(ctx.kernels.sum_weight_gradients(x, halves), ctx.layout, weights)
+        return None, below, *made
+
+
+def sum_weight_gradients(
+    kernels: Any, full: Tensor, halves: list[Tensor], layout: Layout, weights: list[Tensor]
+) -> list[Tensor]:
+    """Return the gradients of weights that connect a volume with two volumes of half its resolution."""
+    return compute_beside(lambda: gather(kernels.sum_weight_gradients(full, halves), layout, weights), full, *halves)
 
 
 @cache

@@ -7,9 +7,9 @@ from torch.autograd import Function
 
 from speedproof_accelerate.kernels.autograd import refuse_double_backward
 from speedproof_accelerate.kernels.channels_last import as_channels_last
-from speedproof_accelerate.kernels.conv3d_strided import build_matrices, convolve, transpose
+from speedproof_accelerate.kernels.conv3d_strided import build_matrices, convolve, sum_weight_gradients, transpose
 from speedproof_accelerate.kernels.strided_implementations import choose_transposed
-from speedproof_accelerate.kernels.weight_matrices import as_dense, gather
+from speedproof_accelerate.kernels.weight_matrices import as_dense
 
 
 class _ConvTranspose3dPair(Function):
@@ -28,8 +28,8 @@ class _ConvTranspose3dPair(Function):
         first, second, windows, *weights = ctx.saved_tensors
         full = as_channels_last(gradients[0])
         # Seen from its results, a transposed convolution is a strided one.
-        below = convolve(ctx.kernels, full, windows, first.shape[1])
-        return None, *below, *gather(ctx.kernels.sum_weight_gradients(full, [first, second]), ctx.layout, weights)
+        made = sum_weight_gradients(ctx.kernels, full, [first, second], ctx.layout, weights)
+        return None, *convolve(ctx.kernels, full, windows, first.shape[1]), *made
 
 
 def conv_transpose3d_pair(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:

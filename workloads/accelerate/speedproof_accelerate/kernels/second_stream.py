@@ -1,0 +1,140 @@
+"""Gradients of weights, computed on a second stream while a backward pass is recorded.
+
+Nothing in a backward pass waits for the gradients of weights, and many kernels are too small to fill a GPU. In a recorded pass,
+both streams are branches of the graph, whose kernels run at the same time.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+from torch.utils._pytree import tree_leaves
+
+_Made = TypeVar("_Made")
+
+
+class SecondStream(TorchDispatchMode):
+    """While it is active, gradients of weights are computed on a second stream. At its end, the first one waits for them.
+
+    This holds for convolutions by torch, and for what kernels pass to :func:`compute_beside`. Operations of torch that read
+    such a gradient are computed on the second stream, too.
+
+    What the second stream reads is kept until the end, since the first one would use its memory again. A pass needs hardly more
+    memory for that: while it keeps more and more gradients of volumes, it needs fewer and fewer volumes.
+    """
+
+    def __init__(self, first: Any, second: Any) -> None:
+        """Take two streams of a GPU: that of the pass, and one that is idle."""
+        super().__init__()
+        self._first, self._second = first, second
+        # By the second stream. Storages and not tensors are kept: autograd copies a gradient that others hold.
+        self._written: dict[int, torch.UntypedStorage] = {}
+        self._read: list[torch.UntypedStorage] = []
+        self._computes = False
+
+    def __exit__(self, *error: Any) -> None:
+        """Let the first stream wait."""
+        super().__exit__(*error)
+        with suppress(*[RuntimeError] if any(error) else []):  # a failure may have ended the recording
+            if self._read:
+                self.join()
+        self._written.clear()
+        self._read.clear()
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        named = kwargs or {}
+        compute = partial(function, *args, **named)
+        if self._computes:
+            return compute()
+        read = _find_tensors((args, named))
+        if self.has_written(read):
+            return self.compute(compute, read)
+        if function is torch.ops.aten.convolution_backward.default and args[-1][1]:
+            *given, (of_input, _, of_bias) = args
+            _, weight, bias = self.compute(partial(function, *given, [False, True, of_bias]), read)
+            return function(*given, [True, False, False])[0] if of_input else None, weight, bias
+        return compute()
+
+    def compute(self, work: Callable[[], _Made], read: Iterable[Tensor]) -> _Made:
+        """Return what a function computes of these tensors, on the second stream."""
+        storages = [one.untyped_storage() for one in read if not self.has_written([one])]
+        if storages:
+            self._second.wait_stream(self._first)
+            self._read.extend(storages)
+        self._computes = True
+        try:
+            with torch.cuda.stream(self._second):
+                made = work()
+        finally:
+            self._computes = False
+        for one in _find_tensors(made):
+            if address := _find_address(one):
+                self._written[address] = one.untyped_storage()
+        return made
+
+    def has_written(self, tensors: Iterable[Tensor]) -> bool:
+        """Return whether the second stream computes one of these tensors."""
+        return any(_find_address(one) in self._written for one in tensors)
+
+    def join(self) -> None:
+        """Let the first stream wait for the second."""
+        self._first.wait_stream(self._second)
+
+
+def beside(outs: Iterable[Tensor], first: Any, second: Any) -> AbstractContextManager[object]:
+    """Return a second stream for the backward pass of these results.
+
+    If a function from elsewhere takes part in the pass, it is a context that does nothing: such a function may read a gradient
+    of weights by a kernel of its own, of which torch does not know.
+    """
+    return nullcontext() if any(map(_is_foreign, _find_functions(outs))) else SecondStream(first, second)
+
+
+def _find_functions(outs: Iterable[Tensor]) -> Iterator[Any]:
+    """Yield the functions of a backward pass."""
+    left = [one.grad_fn for one in outs]
+    seen = set()
+    while left:
+        one = left.pop()
+        if one is not None and one not in seen:
+            seen.add(one)
+            left.extend(following for following, _ in one.next_functions)
+            yield one
+
+
+def _is_foreign(function: Any) -> bool:
+    """Return whether a function of a backward pass is neither torch's nor ours."""
+    own = getattr(type(function), "_forward_cls", None)  # of a function that is written in Python
+    return "CppNode" in function.name() or (own is not None and own.__module__.partition(".")[0] != __name__.partition(".")[0])
+
+
+def compute_beside(work: Callable[[], _Made], *read: Tensor) -> _Made:
+    """Return what a function computes of these tensors: on the second stream, if one is active."""
+    active = _find_active()
+    return work() if active is None else active.compute(work, read)
+
+
+def wait_for_second_stream(read: Iterable[Any]) -> None:
+    """Let the first stream wait if the second one computes what a kernel is about to read."""
+    active = _find_active()
+    if active is not None and active.has_written(one for one in read if isinstance(one, Tensor)):
+        active.join()
+
+
+def _find_active() -> SecondStream | None:
+    return next((one for one in _get_current_dispatch_mode_stack() if isinstance(one, SecondStream)), None)
+
+
+def _find_tensors(values: Any) -> list[Tensor]:
+    return [one for one in tree_leaves(values) if isinstance(one, Tensor) and one.layout == torch.strided]
+
+
+def _find_address(one: Tensor) -> int:
+    """Return where a tensor's memory begins; 0: it has none."""
+    return one.untyped_storage().data_ptr()
