@@ -10,17 +10,8 @@ from speedproof_accelerate.kernels.strided_implementations import IMPLEMENTATION
 
 FOLDER = Path(__file__).parents[1]
 # What operations share, and those that are measured elsewhere: by tile_sizes.py, and by the spleen's step.py.
-HELPERS = {
-    "autograd",
-    "channels_last",
-    "known_gpu",
-    "launch",
-    "mma_fragments",
-    "packed_pairs",
-    "precompile",
-    "reference",
-    "second_stream",
-}
+HELPERS = {"autograd", "channels_last", "known_gpu", "launch", "mma_fragments", "packed_pairs", "precompile", "reference"}
+HELPERS |= {"second_stream"}
 HELPERS |= {"pooling_windows", "weight_matrices"}
 ELSEWHERE = {"fused_adam", "random_crop"}
 
