@@ -320,8 +320,9 @@ def _record(
     outs = find_outs(result)
     below: Sequence[Tensor | None] = [None] * len(parameters)
     if backward is not None:
+        context = beside(outs, *streams)
         with record(backward):
-            with beside(outs, *streams):
+            with context:
                 below = differentiate(outs, above)
             below = rounded.widen(parameters, below)
     plain = [one.detach() for one in outs]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -116,6 +116,7 @@ class GraphedStep(Step):
         first, self._second = make_streams()
         torch.cuda.set_stream(first)
         self._sender = torch.cuda.Stream()
+        self._beside: AbstractContextManager[object] = nullcontext()
         self._seen: Counter[torch.Size] = Counter()
         self._recordings: dict[torch.Size, _Recording] = {}
         self._current: _Recording | None = None
@@ -153,10 +154,7 @@ class GraphedStep(Step):
         self._current.update.replay() if self._current else super().update()
 
     def _pass_back(self) -> None:
-        assert self._loss is not None
-        # What is sent within the pass is read on a stream that does not wait for the second one.
-        alone = not torch.cuda.is_current_stream_capturing() or (self.averaged and self.overlap)
-        with nullcontext() if alone else beside([self._loss], torch.cuda.current_stream(), self._second):
+        with self._beside:
             super()._pass_back()
 
     def _record(self, images: Tensor, labels: Tensor) -> _Recording:
@@ -176,10 +174,13 @@ class GraphedStep(Step):
                 early.extend(collect_gradients(leaves))
                 ready.record()
 
+        if not (self.averaged and self.overlap):  # what is sent within the pass does not wait for a second stream
+            self._beside = beside([loss], stream, self._second)
         with record(backward, pool=forward.pool()):
             late = self._differentiate(note)
             if early:
                 stream.wait_stream(self._sender)
+        self._beside = nullcontext()
         if hasattr(self.optimizer, "note_gradients"):
             self.optimizer.note_gradients()
         with record(update, pool=forward.pool()):

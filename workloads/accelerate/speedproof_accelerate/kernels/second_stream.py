@@ -7,6 +7,7 @@ both streams are branches of the graph, whose kernels run at the same time.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 import torch
@@ -23,59 +24,70 @@ class SecondStream(TorchDispatchMode):
     This holds for convolutions by torch, and for what kernels pass to :func:`compute_beside`. Operations of torch that read
     such a gradient are computed on the second stream, too.
 
-    What the second stream reads is kept until the end, since the first one would use its memory again. The pass keeps gradients
-    of volumes in place of the volumes that it no longer needs, so it takes up to 26 % more memory (of five networks).
+    What it reads is kept until the first one waits, which would use that memory again. For that, a pass may need half as much
+    memory again (a chain of convolutions and activations), or hardly more (most UNets).
+
+    The first stream waits before the end, too, if it is about to change what the second one reads, or if so much is kept that
+    memory could run out.
     """
 
-    def __init__(self, first: Any, second: Any) -> None:
-        """Take two streams of a GPU: that of the pass, and one that is idle."""
+    def __init__(self, first: Any, second: Any, most: float = inf) -> None:
+        """Take two streams of a GPU: that of the pass, and one that is idle. `most`: about so many bytes are kept."""
         super().__init__()
-        self._first, self._second = first, second
-        # By the second stream. Storages and not tensors are kept: autograd copies a gradient that others hold.
+        self._first, self._second, self._most = first, second, most
+        # By the second stream, since the first one waited last, and by address. Storages and not tensors are kept: autograd
+        # copies a gradient that others hold.
         self._written: dict[int, torch.UntypedStorage] = {}
-        self._read: list[torch.UntypedStorage] = []
+        self._read: dict[int, torch.UntypedStorage] = {}
+        self._kept: list[torch.UntypedStorage] = []
         self._computes = False
 
     def __exit__(self, *error: Any) -> None:
         """Let the first stream wait."""
         super().__exit__(*error)
         with suppress(*[RuntimeError] if any(error) else []):  # a failure may have ended the recording
-            if self._read:
+            if self._read or self._written:
                 self.join()
-        self._written.clear()
-        self._read.clear()
+        self._kept.clear()
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        if any(one.__torch_dispatch__ is not Tensor.__torch_dispatch__ for one in types):  # it takes the operation apart
+            return NotImplemented
         named = kwargs or {}
         compute = partial(function, *args, **named)
         if self._computes:
             return compute()
         read = _find_tensors((args, named))
+        changed = _find_changed(function, args, named)
         if self.has_written(read):
-            return self.compute(compute, read)
+            return self.compute(compute, read, changed)
         if function is torch.ops.aten.convolution_backward.default and args[-1][1]:
             *given, (of_input, _, of_bias) = args
             _, weight, bias = self.compute(partial(function, *given, [False, True, of_bias]), read)
             return function(*given, [True, False, False])[0] if of_input else None, weight, bias
+        if any(_find_address(one) in self._read for one in changed):
+            self.join()
         return compute()
 
-    def compute(self, work: Callable[[], _Made], read: Iterable[Tensor]) -> _Made:
-        """Return what a function computes of these tensors, on the second stream."""
-        storages = [one.untyped_storage() for one in read if not self.has_written([one])]
+    def compute(self, work: Callable[[], _Made], read: Iterable[Tensor], changed: Iterable[Tensor] = ()) -> _Made:
+        """Return what a function computes of these tensors, on the second stream; it may change some of them."""
+        storages = {_find_address(one): one.untyped_storage() for one in read if not self.has_written([one])}
         if storages:
             self._second.wait_stream(self._first)
-            self._read.extend(storages)
+            self._read.update(storages)
         self._computes = True
         try:
             with torch.cuda.stream(self._second):
                 made = work()
         finally:
             self._computes = False
-        for one in _find_tensors(made):
+        for one in [*_find_tensors(made), *changed]:
             if address := _find_address(one):
                 self._written[address] = one.untyped_storage()
+        if sum(one.nbytes() for one in self._read.values()) > self._most:
+            self.join()
         return made
 
     def has_written(self, tensors: Iterable[Tensor]) -> bool:
@@ -83,8 +95,11 @@ class SecondStream(TorchDispatchMode):
         return any(_find_address(one) in self._written for one in tensors)
 
     def join(self) -> None:
-        """Let the first stream wait for the second."""
+        """Let the first stream wait for the second, and then read and change what it likes."""
         self._first.wait_stream(self._second)
+        self._kept += self._written.values()  # the second one would use this memory again
+        self._written.clear()
+        self._read.clear()
 
 
 def beside(outs: Iterable[Tensor], first: Any, second: Any) -> AbstractContextManager[object]:
@@ -93,7 +108,10 @@ def beside(outs: Iterable[Tensor], first: Any, second: Any) -> AbstractContextMa
     If a function from elsewhere takes part in the pass, it is a context that does nothing: such a function may read a gradient
     of weights by a kernel of its own, of which torch does not know.
     """
-    return nullcontext() if any(map(_is_foreign, _find_functions(outs))) else SecondStream(first, second)
+    if any(map(_is_foreign, _find_functions(outs))):
+        return nullcontext()
+    free, _ = torch.cuda.mem_get_info(first.device)
+    return SecondStream(first, second, free // 4)
 
 
 def _find_functions(outs: Iterable[Tensor]) -> Iterator[Any]:
@@ -111,7 +129,9 @@ def _find_functions(outs: Iterable[Tensor]) -> Iterator[Any]:
 def _is_foreign(function: Any) -> bool:
     """Return whether a function of a backward pass is neither torch's nor ours."""
     own = getattr(type(function), "_forward_cls", None)  # of a function that is written in Python
-    return "CppNode" in function.name() or (own is not None and own.__module__.partition(".")[0] != __name__.partition(".")[0])
+    # TorchScript fuses operations.
+    unknown = any(one in function.name() for one in ("CppNode", "torch::jit"))
+    return unknown or (own is not None and own.__module__.partition(".")[0] != __name__.partition(".")[0])
 
 
 def compute_beside(work: Callable[[], _Made], *read: Tensor) -> _Made:
@@ -132,7 +152,19 @@ def _find_active() -> SecondStream | None:
 
 
 def _find_tensors(values: Any) -> list[Tensor]:
-    return [one for one in tree_leaves(values) if isinstance(one, Tensor) and one.layout == torch.strided]
+    """Return the tensors in some values; of a sparse one, what it consists of."""
+    tensors = [one for one in tree_leaves(values) if isinstance(one, Tensor)]
+    pieces = [piece for one in tensors if one.layout == torch.sparse_coo for piece in (one._indices(), one._values())]
+    return [one for one in tensors if one.layout == torch.strided] + pieces
+
+
+def _find_changed(function: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Tensor]:
+    """Return the arguments of an operation that it changes."""
+    schema = function._schema
+    if not schema.is_mutable:
+        return []
+    given = {one.name: value for one, value in zip(schema.arguments, args, strict=False)} | {**named}
+    return _find_tensors([given.get(one.name) for one in schema.arguments if one.alias_info and one.alias_info.is_write])
 
 
 def _find_address(one: Tensor) -> int:
