@@ -1,6 +1,8 @@
 """Gradients of weights that a recorded pass computes on a second stream are those of the plain pass."""
 
 import copy
+import subprocess
+import sys
 from contextlib import nullcontext
 
 import pytest
@@ -319,6 +321,18 @@ def test_a_failure_is_not_hidden_by_a_recording_that_has_ended(streams):
         raise KeyError
     with pytest.raises(RuntimeError, match="capture"), SecondStream(first, second):
         functional.conv3d(torch.rand(1, 1, 4, 4, 4), weight).sum().backward()
+
+
+def test_torchs_compiler_is_not_imported():
+    """Its import takes a second of a start."""
+    program = """
+import sys, torch
+from speedproof_accelerate.kernels.second_stream import SecondStream
+with SecondStream(None, None):
+    torch.rand(2, requires_grad=True).square().sum().backward()
+sys.exit("torch._dynamo" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_without_a_second_stream_a_function_is_only_called():
