@@ -121,7 +121,7 @@ class GraphedForward:
         self._network, self._device, self._precision, self._shapes = network, device, precision, shapes
         self._recordings: dict[tuple[torch.Size, torch.dtype], Recording | None] = {}
         self._pool: Any = None
-        self._streams: Any = None  # recordings share memory only on the same ones
+        self._streams: Any = None  # recordings can share memory only if they share streams
         self._turn = 0
         # Ways to replace the network's parameters in a recording, the fastest first. A way that fails is not tried again.
         self._ways: list[Callable[[nn.Module, torch.dtype | None], Rounded]] = [Rounded.of, lambda *_: Rounded()]

@@ -9,7 +9,7 @@ import torch
 
 
 def make_streams(device: torch.device | None = None) -> tuple[Any, Any]:
-    """Return a stream for recordings, and a second one, whose kernels run where those of the first leave the GPU idle."""
+    """Return a stream for recordings, and a second one of lower priority, whose kernels use what the first leaves idle."""
     return torch.cuda.Stream(device, priority=-1), torch.cuda.Stream(device)
 
 

@@ -174,7 +174,7 @@ class GraphedStep(Step):
                 early.extend(collect_gradients(leaves))
                 ready.record()
 
-        if not (self.averaged and self.overlap):  # what is sent within the pass does not wait for a second stream
+        if not (self.averaged and self.overlap):  # the sender does not wait for a second stream
             self._beside = beside([loss], stream, self._second)
         with record(backward, pool=forward.pool()):
             late = self._differentiate(note)
