@@ -43,8 +43,7 @@ def graph_training(network: nn.Module, example: Tensor, precision: torch.dtype |
     Raises:
         ValueError: the network is not in training mode, or the example is not on a GPU.
     """
-    if not network.training:
-        raise ValueError("graphs are recorded of a network in training; call its train() first")
+    require_training(network)
     if not example.is_cuda:
         raise ValueError(f"graphs are recorded on a GPU; the example is on {example.device}")
     forget_graphs(network)
@@ -53,6 +52,12 @@ def graph_training(network: nn.Module, example: Tensor, precision: torch.dtype |
     graphed = GraphedForward(network, network.forward, example.device, precision, 1 if synchronizes else shapes)
     graphed.record(example)
     network.forward = graphed
+
+
+def require_training(network: nn.Module) -> None:
+    """Raise a ValueError if a network is not in training mode."""
+    if not network.training:
+        raise ValueError("graphs are recorded of a network in training; call its train() first")
 
 
 def forget_graphs(network: nn.Module) -> None:

@@ -22,7 +22,7 @@ from speedproof_accelerate.dynamic_networks import (
     find_aliases,
     restore_alias,
 )
-from speedproof_accelerate.graphing import forget_graphs, graph_training
+from speedproof_accelerate.graphing import forget_graphs, graph_training, require_training
 from speedproof_accelerate.measuring import Training, compile_kernels, keeping_buffers
 from speedproof_accelerate.originals import (
     ACTIVATIONS,
@@ -283,7 +283,9 @@ def _check(network: Any, example: Any, precision: Any, graphs: bool) -> None:
     if precision not in (None, *HALVES):
         raise ValueError(f"precision is {precision}: give torch.float16, torch.bfloat16, or None for no autocast")
     if graphs and example is None:
-        raise ValueError("graphs are recorded of an example; give a batch")
+        raise ValueError("graphs are recorded of an example; give a batch as `example`")
+    if graphs:
+        require_training(network)  # before anything is replaced
 
 
 def _train_plain(training: Training) -> None:

@@ -226,6 +226,14 @@ def test_a_network_that_does_not_train_is_refused():
         graph_training(make().eval(), torch.rand(1, 1, 4, 4, 4), None)
 
 
+def test_a_network_in_evaluation_stays_as_it_is():
+    network, images = make().eval(), torch.rand(1, 1, 8, 8, 8)
+    before = str(network)
+    with pytest.raises(ValueError, match=r"call its train\(\) first"):
+        accelerate(network, images, graphs=True)
+    assert str(network) == before
+
+
 def test_an_example_on_a_processor_is_refused():
     with pytest.raises(ValueError, match="graphs are recorded on a GPU; the example is on cpu"):
         graph_training(make(), torch.rand(1, 1, 4, 4, 4), None)
