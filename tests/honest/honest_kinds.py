@@ -98,8 +98,9 @@ class Examined:
 
     @property
     def too_noisy(self) -> bool:
-        """Tell whether nothing but noise kept prove from an outcome: a busy machine's, which is accused of nothing."""
-        return {one["kind"] for one in self.proof.objections if one["blocks"]} == {"unsupported"}
+        """Tell whether only noise kept prove from an outcome, or from noticing reports in time, as on a busy machine."""
+        kinds = {one["kind"] for one in self.proof.objections if one["blocks"]}
+        return bool(kinds) and kinds <= {"unsupported", "unobserved"}
 
 
 def lay_out(honest: Honest, place: Place) -> None:
