@@ -213,12 +213,8 @@ def sum_up(one):
     one.grad = 2 * one.total
 
 
-class Reading(Function):
+class Reading(Passing):
     """A kernel that torch knows nothing of reads a copy of the gradient."""
-
-    @staticmethod
-    def forward(ctx, weight):
-        return weight.clone()
 
     @staticmethod
     @refuse_double_backward
