@@ -123,8 +123,8 @@ class Delayed(SecondStream):
     Floating-point numbers are then not a number. It also finds memory that the first stream changes while the second reads it.
     """
 
-    def __init__(self):
-        super().__init__(Stream(), Stream())
+    def __init__(self, *streams):
+        super().__init__(*streams)
         self.hidden, self.read = {}, {}
 
     def compute(self, work, read, changed=()):
@@ -247,11 +247,11 @@ HARD = {
 
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("name", HARD)
-def test_no_stream_reads_early_or_writes_what_the_other_reads(name, half):
+def test_no_stream_reads_early_or_writes_what_the_other_reads(name, half, streams):
     torch.manual_seed(1)
     network, images = HARD[name](), torch.rand(1, 2, 8, 8, 8)
     state, found = copy.deepcopy(network.state_dict()), []
-    for context in (nullcontext(), Delayed()):
+    for context in (nullcontext(), Delayed(*streams)):
         network.load_state_dict(state)
         network.zero_grad()
         for one in network.parameters():
@@ -266,10 +266,10 @@ def test_no_stream_reads_early_or_writes_what_the_other_reads(name, half):
         torch.testing.assert_close(one, other, rtol=0.02 if half else 1e-4, atol=0.01 if half else 1e-5)
 
 
-def test_a_tensor_of_tensors_is_taken_apart():
+def test_a_tensor_of_tensors_is_taken_apart(streams):
     weight = TwoTensor(*(torch.rand(1, 1, 3, 3, 3) for _ in range(2))).requires_grad_()
     volume = torch.rand(1, 1, 4, 4, 4)
-    with Delayed() as stream:
+    with Delayed(*streams) as stream:
         out = functional.conv3d(volume, weight)
         (found,) = torch.autograd.grad(out, weight, TwoTensor(*[torch.ones(1, 1, 2, 2, 2)] * 2))
         assert stream.hidden
