@@ -247,7 +247,7 @@ def test_what_is_too_noisy_to_check_supports_nothing():
     assert [(one.kind, one.variant, one.blocks) for one in found] == [("unsupported", "b", True)]
     sentence = "B reports 2.00× but our clock saw 1.12×, too noisy to check: 0.100 s of each of its epochs is outside the times"
     assert describe_objection(found[0], {"b": "B"}).replace("\N{NO-BREAK SPACE}", " ").startswith(sentence)
-    assert describe_remedy(found) == "Longer runs, with more epochs, are easier to check."
+    assert describe_remedy(found) == "Longer runs with more epochs, or more rounds (--rounds), are easier to check."
 
 
 def test_noise_does_not_flatter_a_slower_variant():

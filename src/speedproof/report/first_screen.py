@@ -191,9 +191,18 @@ def _describe_quality(main: RatioFinding, evidence: Evidence) -> Fact:
     if _is_not_judged(main) and (way := _find_way(main, evidence.answer)):
         said, warns = _describe_way(way, evidence.findings.qualities)
         measure = name_measure(main.metric, main.counted, main.metric_title)
-        return Fact("Quality", f"Not judged for the ratio of {measure}: {learning.check.reason}. {said}", warns)
+        length = _describe_length(main, evidence)
+        return Fact("Quality", f"Not judged for the ratio of {measure}{length}: {learning.check.reason}. {said}", warns)
     of = "" if main.claim is None else f", for {learning.judged.title}"
     return Fact("Quality", f"{capitalize(outcome)}{of}: {learning.check.reason}.", warns=outcome != "no worse")
+
+
+def _describe_length(main: RatioFinding, evidence: Evidence) -> str:
+    """Return after how many epochs the runs of a ratio end, which explains a low quality; nothing if they differ."""
+    names, experiment = {main.subject.name, main.against.name}, main.place.experiment
+    runs = [one for one in evidence.results.runs if experiment in (None, one.experiment) and one.run.variant in names]
+    lengths = {one.run.epochs for one in runs if one.run.mode == main.mode}
+    return f", whose runs end after {format_count(lengths.pop(), 'epoch')}" if len(lengths) == 1 else ""
 
 
 def _describe_digits(main: RatioFinding) -> list[Fact]:

@@ -61,7 +61,7 @@ def describe_remedy(objections: Sequence[Objection]) -> str:
     if "noise" in found:
         remedies = ["Longer runs differ less"]
     elif "unsupported" in found:
-        remedies = ["Longer runs, with more epochs, are easier to check"]
+        remedies = ["Longer runs with more epochs, or more rounds (--rounds), are easier to check"]
     else:
         return ""
     if "busy machine" in found:

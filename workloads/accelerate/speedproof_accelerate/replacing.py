@@ -96,7 +96,7 @@ def accelerate(
         remember: keep these times in Triton's cache folder, and use those that are there.
 
     Raises:
-        TypeError: the network is not a module, or is or contains one of TorchScript; or the example is not a tensor.
+        TypeError: the network is not a module, or contains TorchScript or a DataParallel; or the example is not a tensor.
         ValueError: the precision cannot train, the network rejects the example or is on another device, graphs need an example,
             or the network is not in training mode.
     """
@@ -278,6 +278,8 @@ def _check(network: Any, example: Any, precision: Any, graphs: bool) -> None:
         raise TypeError(f"the network is {type(network).__name__}, not a torch.nn.Module")
     if any(isinstance(one, torch.jit.ScriptModule) for one in network.modules()):
         raise TypeError("a network of TorchScript has no parts to exchange: accelerate the one that it was made of")
+    if any(isinstance(one, nn.DataParallel) for one in network.modules()):
+        raise TypeError("DataParallel copies its network in each pass: give that network, and use DistributedDataParallel")
     if example is not None and not isinstance(example, Tensor):
         raise TypeError(f"the example is {type(example).__name__}: give a batch as one tensor")
     if precision not in (None, *HALVES):

@@ -65,6 +65,7 @@ def test_replicas_are_refused():
     [
         ({"network": "unet"}, TypeError, "the network is str, not a torch.nn.Module"),
         ({"network": torch.jit.script(nn.Sequential(nn.ReLU()))}, TypeError, "a network of TorchScript"),
+        ({"network": nn.DataParallel(nn.ReLU())}, TypeError, "DataParallel copies its network in each pass"),
         ({"example": {"image": torch.zeros(1)}}, TypeError, "the example is dict: give a batch as one tensor"),
         ({"precision": torch.int8}, ValueError, "precision is torch.int8: give torch.float16"),
         ({"graphs": True}, ValueError, "graphs are recorded of an example"),

@@ -423,7 +423,7 @@ def _describe_places(request: ProofRequest) -> list[str]:
 
 _UNSEEN: dict[Unseen, str] = {
     "together": "observed times not available: its reports arrive together",
-    "file": "observed times not available: its file is written all at once",
+    "file": "observed times not available: our clock did not see its file grow row by row",
     "replaced": "observed times not available: it writes a marks file of its own",
     "none": "too few for our clock to check",
     "silent": "observed times not available: no report of their ends reached our clock",
