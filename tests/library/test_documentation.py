@@ -42,7 +42,7 @@ def test_the_page_s_examples_run_one_after_the_other(record, measured, python_he
     assert len(examples) >= 4
     assert found["result"].outcome == "faster"
     assert found["difference"].total_s == -0.004
-    assert (record.parents[1] / "mine.html").read_text().lower().startswith("<!doctype html>")
+    assert (record.parents[1] / "results/proof/mine.html").read_text().lower().startswith("<!doctype html>")
 
 
 @pytest.mark.timed

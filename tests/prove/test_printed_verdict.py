@@ -142,7 +142,8 @@ def test_kept_rounds_are_printed_before_the_first_run(printed):
         progress.end_run(ended(name, 0, kept=True))
     assert stream.getvalue() == ""
     progress.begin_run(ended("a", 1, kept=False).planned)
-    assert stream.getvalue().startswith("speedproof: round 1 of at most 24: A / B 2.00×")
+    begin = "speedproof: resumed with 2 runs of an earlier call\nspeedproof: round 1 of at most 24: A / B 2.00×"
+    assert stream.getvalue().startswith(begin)
     for name in "ab":
         progress.end_run(ended(name, 1, kept=False))
     progress.conclude(SimpleNamespace(reason="longest"))

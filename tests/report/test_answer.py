@@ -17,6 +17,8 @@ from speedproof.report.forest import draw_forest, draw_forest_picture
 from speedproof.report.headlines import describe_answer
 from speedproof.report.ranks_section import describe_scaling
 from speedproof.report.ratio_phrases import describe_needed, describe_state
+from speedproof.results.asked import Asked
+from speedproof.results.claim import Claim
 from speedproof.results.comparison import Incomparable, Scaling
 from speedproof.results.comparison_rows import Needed, Origin
 from speedproof.stats.compare import compare_experiments
@@ -255,6 +257,13 @@ def test_an_epoch_of_unequal_work_follows_the_way_to_a_quality(tmp_path):
     ]
     mains = find_answer(comparison.model_copy(update={"ratios": ratios})).mains
     assert [one.target for one in mains] == [0.94, None, None]
+
+
+@pytest.mark.parametrize("metric", ["process_s", "training_epoch_s", "first_epoch_s"])
+def test_the_metric_that_a_proof_was_asked_for_comes_first(tmp_path, metric):
+    claim = Claim(value=9.0, low=9.0, high=None)
+    found = find_answer(compare(tmp_path), Asked(command="", metric=metric, margin=None, claim=claim)).mains
+    assert [one.metric for one in found if one.claim] == [metric] == [found[0].metric]
 
 
 def test_where_quality_is_not_judged_the_first_screen_names_the_way_to_one(tmp_path):

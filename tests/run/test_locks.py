@@ -61,13 +61,13 @@ def test_a_second_experiment_in_a_folder_is_refused_and_touches_nothing(folder):
 
 
 def test_a_second_experiment_on_the_processor_is_refused(folder):
-    with holding_devices("cpu", 1), pytest.raises(BusyError, match=rf"core .*process {os.getpid()} of user .*; wait") as caught:
+    with holding_devices("cpu", 1), pytest.raises(BusyError, match=rf"core .*process {os.getpid()} of user .*; wait until") as caught:
         experiment(folder)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("held", "proposed"), [({0, 1}, "; wait (prove --wait)"), ({0}, " (taskset -c 1)"), ({1}, " (taskset -c 0)")]
+    ("held", "proposed"), [({0, 1}, "; wait until it ends (prove --wait)"), ({0}, " (taskset -c 1)"), ({1}, " (taskset -c 0)")]
 )
 def test_only_cores_that_are_free_are_proposed(monkeypatch, held, proposed):
     monkeypatch.setattr(locks, "_PATIENCE_S", 0)

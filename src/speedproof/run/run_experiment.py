@@ -217,9 +217,9 @@ class ExperimentAttempt:
         _check_unchanged(self._manifest, folder, f"before {folder.name} began")
         run = _do_run_again_if_lost(job, number, planned, selection, folder, kept_as)
         _check_unchanged(self._manifest, folder, f"while {folder.name} ran")
-        best = "not validated" if run.best_quality is None else f"best {plan.quality.title} {run.best_quality:.4g}"
+        best = "" if run.best_quality is None else f", best {plan.quality.title} {run.best_quality:.4g}"
         breaks = "".join(f", continued from epoch {part.first_epoch} ({part.reason})" for part in run.continued)
-        log.info("run %d of %d, %s: %.1f s, %s%s", number, len(plan.order), folder.name, run.process_s, best, breaks)
+        log.info("run %d of %d, %s: %.1f s%s%s", number, len(plan.order), folder.name, run.process_s, best, breaks)
         self._end(folder, planned, run, time.monotonic() - begun_s)
 
     def _end(self, folder: Path, planned: PlannedRun, run: Run, lasted_s: float, kept: pd.DataFrame | None = None) -> None:

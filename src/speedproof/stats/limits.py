@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from speedproof.profilers.formats import describe_foreign
 from speedproof.results.asked import Asked
-from speedproof.results.comparison import Comparison, Ratio, StoppedExperiment, Throttled
+from speedproof.results.comparison import Comparison, Ratio, Throttled
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, Summary
 from speedproof.stats.comparability import differing_conditions
@@ -137,15 +137,10 @@ def group_prepared(comparison: Comparison) -> Iterator[Limit]:
 
 
 def list_stops(comparison: Comparison) -> Iterator[Limit]:
-    """Yield why each experiment ended that was to run until its variants were decided, and what it saved."""
+    """Yield why each experiment ended that was to run until its variants were decided."""
     for row in comparison.stopped:
-        facts = {"row": row, "why": STOPPING_RULES[row.reason].report, "saved": _count_saved(row)}
+        facts = {"row": row, "why": STOPPING_RULES[row.reason].report}
         yield Limit("stopped", facts | {"margin": comparison.equivalence_margin})
-
-
-def _count_saved(row: StoppedExperiment) -> int | None:
-    """Return how many rounds a decision saved against a fixed plan; None if nothing was decided, or there is no plan."""
-    return max(row.fixed - row.rounds, 0) if row.fixed is not None and row.reason == "decided" else None
 
 
 def find_observed_ranges(results: Results) -> Iterator[Limit]:

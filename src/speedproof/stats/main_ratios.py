@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from speedproof.results.asked import Asked
@@ -50,7 +51,8 @@ def find_answer(comparison: Comparison, asked: Asked | None = None) -> Answer:
 def list_speedups(comparison: Comparison, asked: Asked | None = None) -> list[RatioFinding]:
     """Return the headline metrics of each two variants: the faster one's speedup; of a proof the candidate's."""
     reader = Reader(comparison)
-    return [reader.read(ratio, turned=asked is None and ratio.centre < 1) for ratio in list_headline_ratios(comparison)]
+    ratios = list_headline_ratios(comparison, asked)
+    return [reader.read(ratio, turned=asked is None and ratio.centre < 1) for ratio in ratios]
 
 
 def group_speedups(comparison: Comparison) -> list[list[RatioFinding]]:
@@ -67,14 +69,17 @@ def list_judged(comparison: Comparison) -> list[ClaimResult]:
     return [claim for claim in comparison.claims if claim.verdict not in ("not measured", "not comparable")]
 
 
-def list_headline_ratios(comparison: Comparison) -> list[Ratio]:
+def list_headline_ratios(comparison: Comparison, asked: Asked | None = None) -> list[Ratio]:
     """Return the timed ratios of the main metrics; of the times to a quality those to the highest that both variants reach.
+
+    The metric by which a proof was `asked` to compare comes first.
 
     Of two variants that are compared both ways round, as experiments merged of different ones may, the first way counts.
     """
     timed = [ratio for ratio in comparison.ratios if ratio.mode == "timed"]
     tiers = ([ratio for ratio in timed if ratio.metric in tier] for tier in list_headlines())
-    timed = next(filter(None, tiers), [])
+    of_asked = [ratio for ratio in timed if asked is not None and ratio.metric == asked.metric]
+    timed = of_asked + [ratio for ratio in next(filter(None, tiers), []) if ratio not in of_asked]
     first: dict[frozenset[str], tuple[str, str]] = {}
     timed = [
         ratio for ratio in timed if first.setdefault(frozenset(variants_of(ratio)), variants_of(ratio)) == variants_of(ratio)
@@ -92,9 +97,9 @@ def variants_of(ratio: Ratio | DocumentedRatio) -> tuple[str, str]:
 def _find_mains(reader: Reader) -> list[RatioFinding]:
     """Return the most important ratios, the main one first.
 
-    Times come before other metrics, then ratios with enough pairs, then those with a documented number. Epochs of unequal work
-    come after equal work and times to a quality. If several experiments measured a ratio, the one with most pairs stands for
-    it, and the others are listed with it.
+    What a proof was asked comes first. Times come before other metrics, then ratios with enough pairs, then those with a
+    documented number. Epochs of unequal work come after equal work and times to a quality. If several experiments measured a
+    ratio, the one with most pairs stands for it, and the others are listed with it.
     """
     comparison = reader.comparison
     documented: dict[tuple[object, ...], list[ClaimResult]] = {}
@@ -102,7 +107,7 @@ def _find_mains(reader: Reader) -> list[RatioFinding]:
         if claim.ratio:
             documented.setdefault(_key(claim.ratio), []).append(claim)
     of_claims = [ratio for ratio in comparison.ratios if _key(ratio) in documented]
-    ratios = [*of_claims, *(ratio for ratio in list_headline_ratios(comparison) if _key(ratio) not in documented)]
+    ratios = [*of_claims, *(ratio for ratio in list_headline_ratios(comparison, reader.asked) if _key(ratio) not in documented)]
     named = {variants_of(claim.ratio) for claim in comparison.claims if claim.ratio}
     found = []
     for first, others in _group(ratios):
@@ -113,7 +118,7 @@ def _find_mains(reader: Reader) -> list[RatioFinding]:
     containers = _group(cost for cost in comparison.container if cost.metric == TRAINING_EPOCH)
     found += [_read_group(reader, *group) for group in containers]
     found = found or [_read_group(reader, *group) for group in _group(comparison.scaling)]
-    return sorted(found, key=_rank)[:_MOST]
+    return sorted(found, key=partial(_rank, reader.asked))[:_MOST]
 
 
 def _group(rows: Iterable[_Row]) -> list[tuple[_Row, list[_Row]]]:
@@ -139,10 +144,11 @@ def _names_of(finding: RatioFinding) -> set[str]:
     return {finding.subject.name, finding.against.name}
 
 
-def _rank(one: RatioFinding) -> tuple[bool, int, bool, bool, int, float]:
+def _rank(asked: Asked | None, one: RatioFinding) -> tuple[bool, bool, int, bool, bool, int, float]:
+    is_asked = asked is not None and (one.metric, one.target) == (asked.metric, None)
     undecided = {State.TOO_FEW: 1, State.ONE_PAIR: 2}.get(one.state, 0)
     first = list_headlines()[0]
     place = first.index(one.metric) if one.metric in first else len(first)
     # Epochs of unequal work come after other ratios; until a quality is reached, work may differ.
     unequal = one.unequal and one.target is None
-    return not one.is_of_times, undecided, not one.documented, unequal, place, -abs(math.log(one.centre))
+    return not is_asked, not one.is_of_times, undecided, not one.documented, unequal, place, -abs(math.log(one.centre))

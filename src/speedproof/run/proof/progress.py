@@ -56,6 +56,8 @@ class Progress(Observer):
 
     def begin_run(self, planned: PlannedRun) -> None:
         """Show this run as the current one."""
+        if self._done and not self._begun:
+            self._status.say(f"resumed with {format_count(len(self._done), 'run')} of an earlier call")
         self._begun = True
         self._print_kept()
         called = self._called[planned.variant]
