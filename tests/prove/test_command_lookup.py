@@ -4,6 +4,8 @@ import os
 import shlex
 from pathlib import Path
 
+import pytest
+
 from speedproof.run.proof.command_lookup import resolve_command
 
 
@@ -19,6 +21,22 @@ def test_variables_before_a_program_are_set_for_it_without_a_shell(tmp_path):
         *("env", ["BEAM=2", "NAME=a b"], "sh", ["train.sh"]),
     )
     assert mistakes == []
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("python3 my b.py 3", "my: no such file in {}; quote 'my b.py' in the command 'python3 my b.py 3'"),
+        ("./my b.py", "./my: no such file in {}; quote './my b.py' in the command './my b.py'"),
+        ("python3 'my b.py' 3", None),
+        ("python3 my c.py", None),  # the program may make it
+        (f"python3 -c '{'x' * 300} = 1' b.py", None),
+        (f"python3 {'x' * 300} b.py", None),
+    ],
+)
+def test_a_name_with_spaces_is_to_be_quoted(tmp_path, command, said):
+    (tmp_path / "my b.py").write_text("print(1)\n")
+    assert resolve(command, tmp_path)[1] == ([said.format(tmp_path)] if said else [])
 
 
 def test_the_program_behind_variables_is_checked(tmp_path):

@@ -40,7 +40,7 @@ def resolve_command(command: str, source: Path, path: str, contained: bool = Fal
         return command, []
     program = source / first if os.sep in first else shutil.which(first, path=path)
     if mistake := _explain_program(first, program, command, source):
-        return command, [mistake]
+        return command, _list_unquoted(command, [first, *words], source) or [mistake]
     absolute = Path(program or "").absolute()
     relative = os.sep in first and not os.path.isabs(first) and not first.startswith("..")  # noqa: PTH117
     found = first if relative and absolute.is_relative_to(source.absolute()) else str(absolute)
@@ -80,7 +80,19 @@ def _explain_program(first: str, program: str | Path | None, command: str, sourc
     return ""
 
 
+def _list_unquoted(command: str, words: list[str], source: Path) -> list[str]:
+    """Return the mistake that the first words are the name of one file, which has spaces; nothing if they are not."""
+    # os.path, since a name may be too long for Path
+    if words[0].startswith("-") or os.path.exists(source / words[0]):  # noqa: PTH110
+        return []
+    names = (" ".join(words[:count]) for count in range(2, len(words) + 1))
+    found = next((name for name in names if os.path.isfile(source / name)), None)  # noqa: PTH113
+    return [f"{words[0]}: no such file in {source}; quote {found!r} in the command {command!r:.80}"] if found else []
+
+
 def _list_missing_scripts(command: str, words: list[str], source: Path) -> list[str]:
+    if words and (unquoted := _list_unquoted(command, words, source)):
+        return unquoted
     return [
         f"{word}: no such file in {source}; correct the command {command!r:.80}"
         for word in words[:1]
