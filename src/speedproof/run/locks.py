@@ -132,8 +132,7 @@ def _holding(name: str, cores: Mapping[str, int], environ: Mapping[str, str], wa
             if waiting is not None:
                 waiting(f"waiting for {holder} to end")
             raise BusyError(
-                f"{name}: {holder} is measuring on it; wait until it ends (prove --wait)"
-                f"{_propose_others(name, cores, environ)}"
+                f"{name}: {holder} is measuring on it; wait until it ends (prove --wait){_propose_others(name, cores, environ)}"
             )
         own.listen()
         yield
