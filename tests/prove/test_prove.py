@@ -760,7 +760,7 @@ def test_a_second_call_repeats_no_warm_up_and_names_what_changed(place, measured
     assert ("warm-up" in first.stderr, "warm-up" in again.stderr, "changed" in again.stderr) == (True, False, False)
     (place / "a.sh").write_text(EPOCHS + "# edited\n")
     edited = call(*READ)
-    assert "changed since the last call, so everything is measured again: a.sh" in edited.stderr
+    assert "new or changed, so everything is measured again: a.sh" in edited.stderr
     assert "warm-up" in edited.stderr
     (place / "a.sh").rename(place / "b.sh")
     assert take_snapshot(place, place / "out").changed == ["a.sh", "b.sh"]

@@ -201,7 +201,7 @@ def _take_snapshot(
         snapshot = take_snapshot(source, out, fill, request.commands)
     changed = [*(f"variable {name}" for name in note_changed(out, variables)), *snapshot.changed]
     if changed:
-        say(f"new or changed since the last call, so everything is measured again: {_shorten(changed)}")
+        say(f"new or changed, so everything is measured again: {_shorten(changed)}")
     if trees is not None:
         called = zip(call_variants(request).values(), trees.commits.values(), strict=True)
         say("; ".join(f"{name}: {commit.title}" for name, commit in called))
