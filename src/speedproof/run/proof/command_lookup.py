@@ -83,7 +83,7 @@ def _explain_program(first: str, program: str | Path | None, command: str, sourc
 def _list_unquoted(command: str, words: list[str], source: Path) -> list[str]:
     """Return the mistake that the first words are the name of one file, which has spaces; nothing if they are not."""
     # os.path, since a name may be too long for Path
-    if words[0].startswith("-") or os.path.exists(source / words[0]):  # noqa: PTH110
+    if os.path.exists(source / words[0]):  # noqa: PTH110
         return []
     names = (" ".join(words[:count]) for count in range(2, len(words) + 1))
     found = next((name for name in names if os.path.isfile(source / name)), None)  # noqa: PTH113
