@@ -30,12 +30,14 @@ def test_variables_before_a_program_are_set_for_it_without_a_shell(tmp_path):
         ("./my b.py", "./my: no such file in {}; quote './my b.py' in the command './my b.py'"),
         ("python3 'my b.py' 3", None),
         ("python3 my c.py", None),  # the program may make it
+        ("python3 my notes", None),  # two words to the program
         (f"python3 -c '{'x' * 300} = 1' b.py", None),
         (f"python3 {'x' * 300} b.py", None),
     ],
 )
 def test_a_name_with_spaces_is_to_be_quoted(tmp_path, command, said):
-    (tmp_path / "my b.py").write_text("print(1)\n")
+    for name in ("my b.py", "my notes"):
+        (tmp_path / name).write_text("print(1)\n")
     assert resolve(command, tmp_path)[1] == ([said.format(tmp_path)] if said else [])
 
 

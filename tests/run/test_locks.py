@@ -61,7 +61,7 @@ def test_a_second_experiment_in_a_folder_is_refused_and_touches_nothing(folder):
 
 
 def test_a_second_experiment_on_the_processor_is_refused(folder):
-    with holding_devices("cpu", 1), pytest.raises(BusyError, match=rf"process {os.getpid()} of user .*; wait until") as caught:
+    with holding_devices("cpu", 1), pytest.raises(BusyError, match=rf"core .*process {os.getpid()} of user .*; wait") as caught:
         experiment(folder)
     assert "\n" not in str(caught.value)
 

@@ -73,20 +73,23 @@ def list_headline_ratios(comparison: Comparison, asked: Asked | None = None) -> 
     """Return the timed ratios of the main metrics; of the times to a quality those to the highest that both variants reach.
 
     The metric by which a proof was `asked` to compare comes first.
-
     Of two variants that are compared both ways round, as experiments merged of different ones may, the first way counts.
     """
     timed = [ratio for ratio in comparison.ratios if ratio.mode == "timed"]
     tiers = ([ratio for ratio in timed if ratio.metric in tier] for tier in list_headlines())
-    of_asked = [ratio for ratio in timed if asked is not None and ratio.metric == asked.metric]
-    timed = of_asked + [ratio for ratio in next(filter(None, tiers), []) if ratio not in of_asked]
+    main = next(filter(None, tiers), [])
+    if asked is not None:
+        main = [
+            *(ratio for ratio in timed if ratio.metric == asked.metric),
+            *(ratio for ratio in main if ratio.metric != asked.metric),
+        ]
     first: dict[frozenset[str], tuple[str, str]] = {}
-    timed = [
-        ratio for ratio in timed if first.setdefault(frozenset(variants_of(ratio)), variants_of(ratio)) == variants_of(ratio)
+    main = [
+        ratio for ratio in main if first.setdefault(frozenset(variants_of(ratio)), variants_of(ratio)) == variants_of(ratio)
     ]
     # Targets come from the easiest to the hardest.
-    highest = {variants_of(ratio): ratio.target for ratio in timed if ratio.target is not None}
-    return [ratio for ratio in timed if ratio.target in (None, highest.get(variants_of(ratio)))]
+    highest = {variants_of(ratio): ratio.target for ratio in main if ratio.target is not None}
+    return [ratio for ratio in main if ratio.target in (None, highest.get(variants_of(ratio)))]
 
 
 def variants_of(ratio: Ratio | DocumentedRatio) -> tuple[str, str]:

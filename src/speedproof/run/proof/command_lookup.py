@@ -10,6 +10,7 @@ from pathlib import Path
 _SHELLS = {"&&", "||", "|", ";", "&", "<", ">", ">>", "2>", "2>&1", "&>"}
 _REDIRECTION = re.compile(r"(\d?>{1,2}|&>)[^=>].*")
 _BUILTINS = {"cd", "export", "source", ".", "set", "ulimit", "exec"}
+_SCRIPTS = (".py", ".sh")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
@@ -81,12 +82,13 @@ def _explain_program(first: str, program: str | Path | None, command: str, sourc
 
 
 def _list_unquoted(command: str, words: list[str], source: Path) -> list[str]:
-    """Return the mistake that the first words are the name of one file, which has spaces; nothing if they are not."""
+    """Return the mistake that the first words are the name of one script, which has spaces; nothing if they are not."""
     # os.path, since a name may be too long for Path
     if os.path.exists(source / words[0]):  # noqa: PTH110
         return []
-    names = (" ".join(words[:count]) for count in range(2, len(words) + 1))
-    found = next((name for name in names if os.path.isfile(source / name)), None)  # noqa: PTH113
+    names = [" ".join(words[:count]) for count in range(2, len(words) + 1)]
+    scripts = [name for name in names if Path(name).suffix in _SCRIPTS and os.path.isfile(source / name)]  # noqa: PTH113
+    found = scripts[0] if scripts else None
     return [f"{words[0]}: no such file in {source}; quote {found!r} in the command {command!r:.80}"] if found else []
 
 
@@ -96,5 +98,5 @@ def _list_missing_scripts(command: str, words: list[str], source: Path) -> list[
     return [
         f"{word}: no such file in {source}; correct the command {command!r:.80}"
         for word in words[:1]
-        if Path(word).suffix in (".py", ".sh") and not (source / word).exists()
+        if Path(word).suffix in _SCRIPTS and not (source / word).exists()
     ]
