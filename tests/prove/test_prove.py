@@ -345,7 +345,7 @@ def test_an_apostrophe_in_the_folders_of_a_proof_is_taken(tmp_path):
     work, temporary = tmp_path / "it's mine", tmp_path / "it's temporary"
     work.mkdir()
     temporary.mkdir()
-    (work / "a.sh").write_text('sleep 0.0$1; cat "$TMPDIR"/* ; echo $1 > "$TMPDIR/of mine"\n')
+    (work / "a.sh").write_text('sleep 0.$1; cat "$TMPDIR"/* ; echo $1 > "$TMPDIR/of mine"\n')
     words = ["sh a.sh 6", "sh a.sh 1", "--rounds", "4", "--device", "cpu", "--json"]
     environ = {**os.environ, "TMPDIR": str(temporary)}
     for more, status in ([], 0), (["--profile", "slurm"], 3):

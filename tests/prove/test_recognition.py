@@ -46,6 +46,7 @@ def test_steps_that_are_printed_one_in_ten_are_compared_by_the_intervals_between
     assert verdict["candidates"][0]["ratio"] == pytest.approx(2.0, rel=0.3)
 
 
+@pytest.mark.timed
 def test_an_endless_known_program_ends_after_its_first_epochs(place):
     (place / "gpt.sh").write_text(NANOGPT.replace("0 1 2 3", "$(seq 1000)"))
     result, _ = prove("sh gpt.sh 0.10 100", "sh gpt.sh 0.05 50", "--stop-after", "3")
