@@ -7,7 +7,7 @@ import pytest
 from speedproof.config.reading import Reading
 from speedproof.run.printed_output import Line
 from speedproof.run.printed_times import find_resolution, read_rate, read_time
-from speedproof.run.proof.plausible_times import check_observed_growth, check_total
+from speedproof.run.proof.plausible_times import check_observed_growth, check_observed_unit, check_total
 from speedproof.run.read_files import read_file
 from speedproof.run.read_lines import read_lines
 from speedproof.util.errors import RecordError
@@ -238,6 +238,30 @@ def test_times_that_grow_by_what_passes_between_their_lines_are_since_the_start(
 )
 def test_epochs_that_grow_are_believed(texts, ends_s):
     check_observed_growth(arriving(texts, ends_s))
+
+
+def test_an_asked_unit_that_our_clock_contradicts_is_refused():
+    with pytest.raises(RecordError) as caught:
+        check_observed_unit(arriving(["0.200", "0.201", "0.210"], [20.21, 20.42, 20.64], "ms"), "ms")
+    assert str(caught.value).replace(NO_BREAK, " ") == (
+        "--unit ms: the last epoch would take 210 µs, but by our clock the times are seconds; use --unit s, or trust them "
+        "(--trust-reported)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("texts", "ends_s", "asked"),
+    [
+        (["200", "201", "210"], [20.21, 20.42, 20.64], "ms"),  # right
+        (["0.15", "0.15", "0.15"], [20.21, 20.42, 20.64], "ms"),  # no unit fits: it times a part of its epochs
+        (["0.200", "0.201", "0.210"], [20.7, 20.7, 20.7], "ms"),  # from a buffer
+        (["0.020", "0.020", "0.020"], [20.02, 20.04, 20.06], "ms"),  # too short to tell
+        (["0.200", "0.201"], [20.21, 20.42], "ms"),  # too few
+        (["0.200", "0.201", "0.210"], [20.21, 20.42, 20.64], None),
+    ],
+)
+def test_a_unit_is_believed_unless_our_clock_agrees_with_another(texts, ends_s, asked):
+    check_observed_unit(arriving(texts, ends_s, asked), asked)
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,15 @@ def are_since_start(marks: Marks, scale: float = 1.0) -> bool:
     return span_s > _LEAST_SPAN_S and sum(one.seconds - 2 * one.resolution_s for one in times[1:]) > _extend(span_s)
 
 
+def took_as_observed(marks: Marks, scale: float) -> bool:
+    """Return whether printed times, multiplied by `scale`, are what passed between their reports, to a tenth, by our clock."""
+    ends_s = _list_ends(marks)
+    if marks.rates or ends_s is None or len(marks.times) != len(ends_s) or ends_s[-1] - ends_s[0] <= _LEAST_SPAN_S:
+        return False
+    pairs = [(scale * time.seconds, end - before) for time, (before, end) in zip(marks.times[1:], pairwise(ends_s), strict=True)]
+    return len(pairs) > 1 and all(0.9 * passed_s - _LATE_S <= time_s <= _extend(passed_s) for time_s, passed_s in pairs)
+
+
 def _grew_as_passed(printed: tuple[PrintedTime, PrintedTime], moments_s: tuple[float, float]) -> bool:
     """Return whether a time is longer than an earlier one, by as much as passed between their reports."""
     grown_s, passed_s = printed[1].seconds - printed[0].seconds, moments_s[1] - moments_s[0]

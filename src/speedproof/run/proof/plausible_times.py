@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from speedproof.config.reading import TimeUnit
-from speedproof.run.arrivals import are_since_start
+from speedproof.run.arrivals import are_since_start, took_as_observed
 from speedproof.run.epoch_reports import Marks
 from speedproof.run.printed_times import UNIT_S, UNIT_TITLES, PrintedTime
+from speedproof.run.proof.request import ProofRequest
 from speedproof.util.errors import RecordError
 from speedproof.util.numbers import format_value
 
@@ -22,6 +23,23 @@ _SOME = 0.03  # the same of too long epochs: a program may print one iteration o
 def note_zero(marks: Marks) -> list[str]:
     """Return that the first printed time is not counted, if it is 0, in at most one line."""
     return ["its first printed time is 0, so it is skipped"] if marks.began_at_zero else []
+
+
+def check_plausible(
+    marks: Marks, process_s: float, request: ProofRequest, *, cumulative: bool, asked: TimeUnit | None = None
+) -> None:
+    """Check that a run's printed times can be its epochs in a process that lasted so long, and, unless trusted, by our clock.
+
+    `cumulative` says whether they count from the start, and `asked` is the unit that was asked for.
+
+    Raises:
+        RecordError: they cannot.
+    """
+    if not request.trust_reported:
+        if not cumulative:
+            check_observed_growth(marks)
+        check_observed_unit(marks, asked)
+    check_total([] if marks.rates else marks.times, process_s, request.gpus)
 
 
 def check_total(times: Sequence[PrintedTime], process_s: float, ranks: int) -> None:
@@ -59,6 +77,22 @@ def check_observed_growth(marks: Marks) -> None:
             raise RecordError(
                 f"--epoch-s: the times grow to {format_value(last_s, 's')}, each by the time since the previous one; are these "
                 f"times since the start? add --cumulative{'' if unit == 's' else f' --unit {unit}'}"
+            )
+
+
+def check_observed_unit(marks: Marks, asked: TimeUnit | None) -> None:
+    """Check that an asked unit does not contradict our clock, with which another unit agrees.
+
+    Raises:
+        RecordError: it does.
+    """
+    if asked is None:
+        return
+    for unit in UNIT_S:
+        if unit != asked and took_as_observed(marks, UNIT_S[unit] / UNIT_S[asked]):
+            raise RecordError(
+                f"--unit {asked}: the last epoch would take {format_value(marks.times[-1].seconds, 's')}, but by our clock the "
+                f"times are {UNIT_TITLES[unit]}; use --unit {unit}, or trust them (--trust-reported)"
             )
 
 

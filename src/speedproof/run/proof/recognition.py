@@ -6,7 +6,7 @@ from speedproof.config.reading import Reading
 from speedproof.results.run_record import EPOCHS_FILE
 from speedproof.run.epoch_reports import Marks
 from speedproof.run.known_formats import Recognized, recognize_steps
-from speedproof.run.proof.plausible_times import check_observed_growth, check_total
+from speedproof.run.proof.plausible_times import check_plausible
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.variant_labels import call_variants
 from speedproof.run.read_lines import read_lines
@@ -68,9 +68,7 @@ def _recognize(seen: Watched, request: ProofRequest) -> Recognized | None:
         return None
     seen, marks = cut_to_limit(seen, found.marks, request.stop.epochs)
     try:
-        if not (found.format.cumulative or request.trust_reported):
-            check_observed_growth(marks)
-        check_total([] if marks.rates else marks.times, seen.process_s, request.gpus)
+        check_plausible(marks, seen.process_s, request, cumulative=found.format.cumulative)
     except RecordError:
         return None
     return found

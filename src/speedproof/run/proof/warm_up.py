@@ -40,7 +40,7 @@ from speedproof.run.proof.left_files import (
     read_access,
 )
 from speedproof.run.proof.parent_folders import describe_beside, describe_followed, explain_missing, list_beside
-from speedproof.run.proof.plausible_times import check_observed_growth, check_total, note_zero
+from speedproof.run.proof.plausible_times import check_plausible, note_zero
 from speedproof.run.proof.profiled_warm_up import try_profiler
 from speedproof.run.proof.recognition import choose_reading, needs_recognizing, read_recognized
 from speedproof.run.proof.request import ProofRequest
@@ -309,9 +309,7 @@ def _read_first(seen: Watched, request: ProofRequest) -> tuple[bool, Watched, Ma
         raise RecordError("marks its epochs, which blind runs cannot; print their times (--epoch-s), or drop --blind")
     reading = request.named_reading() or request.reading("marks" if marked else "process")
     seen, marks = cut_to_limit(seen, read_progress(seen.reports, reading), request.stop.epochs)
-    if not (reading.cumulative or request.trust_reported):
-        check_observed_growth(marks)
-    check_total([] if marks.rates else marks.times, seen.process_s, request.gpus)
+    check_plausible(marks, seen.process_s, request, cumulative=reading.cumulative, asked=reading.unit)
     return marked, seen, marks
 
 
