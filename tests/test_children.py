@@ -185,8 +185,21 @@ def test_what_a_program_leaves_running_is_counted_and_ended_and_takes_none_of_it
         script = "sleep 61.75 & setsid sleep 61.75 & sleep 0.02 & exit 3"
         assert run_child(["sh", "-c", script], output.fileno(), os.environ, lives=lives) == 3
     assert lives[0].left == 2  # the third ends by itself, soon enough
+    assert 0.01 < lives[0].gone_s - lives[0].ended_s < 0.1
     assert lives[0].ended_s - lives[0].began_s < 30
     assert b"sleep\x0061.75\x00" not in map(read_command, list_processes())
+
+
+def test_a_program_has_the_systems_timer_slack_whatever_an_earlier_one_did_to_its_parents():
+    own = Path("/proc/self/timerslack_ns").read_text()
+    Path("/proc/self/timerslack_ns").write_text("5000000")
+    try:
+        with tempfile.TemporaryFile() as output:
+            run_child(["cat", "/proc/self/timerslack_ns"], output.fileno(), os.environ)
+            output.seek(0)
+            assert output.read() == b"50000\n"
+    finally:
+        Path("/proc/self/timerslack_ns").write_text(own)
 
 
 def test_what_left_processes_had_used_is_known():

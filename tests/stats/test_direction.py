@@ -8,7 +8,7 @@ import pytest
 
 from speedproof.report.objection_phrases import describe_objection
 from speedproof.results.observations import Observations
-from speedproof.stats.direction import check_direction
+from speedproof.stats.direction import check_direction, check_validation
 from speedproof.stats.ratio_checks import Examined
 
 NOISE = [(1.0, 1.01), (1.01, 1.0), (0.99, 1.0), (1.0, 0.99)]
@@ -106,3 +106,30 @@ def test_an_honest_gain_is_not_contested(reference, candidate):
 
 def test_a_ratio_that_shows_nothing_is_not_checked():
     assert examine(([0.4] * 5, 2.2), ([0.2] * 4 + [4.0], 5.0), 1.0, "equivalent") == []
+
+
+def validate(*seconds):
+    """Two variants with six epochs each: their training and validation in seconds."""
+    pairs = []
+    for noise in NOISE:
+        pair = []
+        for (train_s, validation_s), by in zip(seconds, noise, strict=True):
+            one = run([train_s] * 6, 6 * (train_s + validation_s), by, rates=False)
+            one.epochs["validation_s"] = by * validation_s
+            pair.append(one)
+        pairs.append(tuple(pair))
+    return check_validation(Examined("a", "b", "training_epoch_s", pairs, seconds[0][0] / seconds[1][0], None, "faster", 0.02))
+
+
+def test_training_that_is_moved_into_the_validation_is_no_gain():
+    (found,) = validate((0.12, 0.03), (0.06, 0.09))  # saves six times 60 ms, and takes them there
+    assert (found.kind, found.variant, found.blocks) == ("outside", "b", True)
+    assert say(found) == (
+        "by its own reports, the epochs of B take 0.360 s less, but its process takes longer elsewhere: 0.360 s in its "
+        "validations, so its whole process is 1.00× as fast"
+    )
+
+
+@pytest.mark.parametrize("validation_s", [0.0, 0.03, 0.05])  # faster, the same, and longer by a third of what training saves
+def test_a_validation_that_takes_little_of_the_gain_is_none_of_it(validation_s):
+    assert validate((0.12, 0.03), (0.06, validation_s)) == []

@@ -8,11 +8,12 @@ from speedproof.util.numbers import format_count, format_range, format_ratio, fo
 from speedproof.util.text import capitalize
 
 _PROSE = Prose("objections.md.j2")
-# Where a process spends time outside its epochs.
+# Where a process spends time outside its (training) epochs.
 _PLACES = {
     "start_up_s": "before its first epoch",
     "first_epoch_s": "in its first epoch",
     "unreported_s": "between its epochs",
+    "validation_s": "in its validations",
     "after_s": "after its last epoch",
     "elsewhere_s": "outside its epochs",
     "before_reports_s": "until its first report",
@@ -21,7 +22,7 @@ _PLACES = {
 # Clauses that do not begin with a variant's name; those of some kinds only if they have a certain number.
 _IMPERSONAL: frozenset[ObjectionKind] = frozenset({
     "works when judged", "watched run", "noise", "busy machine", "stolen time", "cpu quota", "heat", "gpu clocks",
-    "gpu still busy", "outside", "unobserved", "trend", "shared gpu",
+    "gpu still busy", "outside", "unobserved", "trend", "shared gpu", "ended early",
 })  # fmt: skip
 _OF_EPOCHS = {"warm_up_epoch_s", "timed_epoch_s"}
 

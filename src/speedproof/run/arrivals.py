@@ -65,7 +65,9 @@ def took_as_observed(marks: Marks, scale: float) -> bool:
     ends_s = _list_ends(marks)
     if marks.rates or ends_s is None or len(marks.times) != len(ends_s) or ends_s[-1] - ends_s[0] <= _LEAST_SPAN_S:
         return False
-    pairs = [(scale * time.seconds, end - before) for time, (before, end) in zip(marks.times[1:], pairwise(ends_s), strict=True)]
+    pairs = [
+        (scale * time.seconds, end - before) for time, (before, end) in zip(marks.times[1:], pairwise(ends_s), strict=True)
+    ]
     return len(pairs) > 1 and all(0.9 * passed_s - _LATE_S <= time_s <= _extend(passed_s) for time_s, passed_s in pairs)
 
 

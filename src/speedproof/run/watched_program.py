@@ -102,7 +102,8 @@ class Watched:
 
     @property
     def process_s(self) -> float:
-        return self.life.ended_s - self.life.began_s
+        """Return how long the program ran, with its children that ended by themselves soon after it."""
+        return self.life.gone_s - self.life.began_s
 
     @property
     def all_changed(self) -> list[str]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Of a gain. Of honest programs with four pairs, whose processes vary by a quarter of the gain, 0.2 % of 200,000 simulated
 # proofs have half of it elsewhere by chance; by half of the gain, 8 %; with six pairs 0.03 and 4 %.
-_EATEN = 0.5
+EATEN = 0.5
 _NAMED = 0.1  # of what is needed: a smaller part is not worth a clause
 Excesses = dict[str, list[float]]  # by part: by pair, how many seconds longer the first variant takes there
 
@@ -40,12 +40,12 @@ def check_outside(examined: "Examined", variant: str, pairs: Sequence["ClockPair
         return None
     if variant == examined.favoured:
         gain = _find_gain(pairs)
-        needed_s = _EATEN * next(iter(gain.values()))
+        needed_s = EATEN * next(iter(gain.values()))
         if "covered" in gain:
             excesses = _subtract([(_split_observed(one), _split_observed(other)) for one, other in pairs])
     elif examined.outcome == "equivalent":
         gain = {}
-        needed_s = _EATEN * fmean(_find_span(one) if one.rates else one.total_s / count_ranks(pairs) for one, _ in pairs)
+        needed_s = EATEN * fmean(_find_span(one) if one.rates else one.total_s / count_ranks(pairs) for one, _ in pairs)
         excesses = {name: values for name, values in excesses.items() if name.startswith("after_")}
     else:
         return None
@@ -351,7 +351,7 @@ def _check_epochs(variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
         kind = "clocks" if left.beyond_chance else "unsupported"
         return Objection(kind=kind, variant=variant, blocks=True, values=left.values)
     # Noise does not flatter what is reported as slower.
-    if left.reported > -TOLERANCE and left.hidden > max(_NOISY, _EATEN * left.reported):
+    if left.reported > -TOLERANCE and left.hidden > max(_NOISY, EATEN * left.reported):
         return Objection(kind="unsupported", variant=variant, blocks=True, values=left.values)
     return None
 
@@ -373,7 +373,7 @@ def _check_rates(variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
         [math.log(other.reported_s / one.reported_s) - log for (one, other), log in zip(known, logs, strict=True)]
     )
     digits = max(one.resolution_s / one.reported_s + other.resolution_s / other.reported_s for one, other in known)
-    if missing.centre < max(_NOISY, _EATEN * abs(reported)) + digits:
+    if missing.centre < max(_NOISY, EATEN * abs(reported)) + digits:
         return None
     return Objection(
         kind="clocks" if missing.beyond_chance > 0 else "unsupported",
@@ -425,10 +425,10 @@ def _find_hidden(examined: "Examined", variant: str, pairs: Sequence[ClockPair])
     outside_s = fmean(one.process_s - total_s for one, total_s, _ in reported)
     if variant == examined.favoured:
         gain_s = fmean(gain_s for *_, gain_s in reported)
-        return {"outside_s": outside_s, "gain_s": gain_s} if outside_s >= _EATEN * gain_s else {}
+        return {"outside_s": outside_s, "gain_s": gain_s} if outside_s >= EATEN * gain_s else {}
     if examined.outcome != "equivalent":
         return {}
-    return {"outside_s": outside_s} if outside_s >= _EATEN * fmean(total_s for _, total_s, _ in reported) else {}
+    return {"outside_s": outside_s} if outside_s >= EATEN * fmean(total_s for _, total_s, _ in reported) else {}
 
 
 def _find_reported(one: Clocks, other: Clocks) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Whether all epochs together, and the whole process, point where the average epoch does."""
+"""Whether the validation, all epochs together, and the whole process point where the average training epoch does."""
 
 import math
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from speedproof.results.comparison_rows import Objection
 from speedproof.results.folder import MeasuredRun
-from speedproof.stats.clocks import read_clocks
+from speedproof.stats.clocks import EATEN, read_clocks
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import LEAST_PAIRS, LowerBound, estimate_mean
-from speedproof.stats.metrics import METRICS
-from speedproof.stats.run_values import all_epochs_s
+from speedproof.stats.metrics import METRICS, TRAINING_EPOCH
+from speedproof.stats.run_values import all_epochs_s, epoch_totals, read_column
 from speedproof.stats.sequential import repeat_interval
 
 if TYPE_CHECKING:
@@ -22,6 +22,29 @@ _COVERS = 0.5
 # Of different numbers of epochs an epoch is not the same work: the whole has to show at least so much of the gain.
 _SUPPORTS = 0.5
 _DIFFERS = 0.02  # as much as two variants that are called equivalent
+
+
+def check_validation(examined: "Examined") -> list[Objection]:
+    """Object if at least half of what a variant's training saves is what its validation takes longer."""
+    if examined.metric != TRAINING_EPOCH or examined.favoured is None or len(examined.pairs) < LEAST_PAIRS:
+        return []
+    if any(run.run.observed is None for pair in examined.pairs for run in pair):  # of a version that did not check
+        return []
+    ordered = [pair if examined.favoured == examined.reference else pair[::-1] for pair in examined.pairs]
+    split = [(_split_training(one), _split_training(other)) for one, other in ordered]
+    gain_s = fmean(other[0] - one[0] for one, other in split)
+    longer = LowerBound.of([one[1] - other[1] for one, other in split])
+    if gain_s <= 0 or longer.least <= 0 or longer.centre < EATEN * gain_s:
+        return []
+    process = math.exp(fmean(math.log(other.run.process_s / one.run.process_s) for one, other in ordered))
+    values = {"validation_s": longer.centre, "gain_s": gain_s, "process": process}
+    return [Objection(kind="outside", variant=examined.favoured, blocks=True, values=values)]
+
+
+def _split_training(run: MeasuredRun) -> tuple[float, float]:
+    """Return how long all epochs of a run trained and validated, in seconds."""
+    trained_s = float(read_column(run.epochs, "train_s").sum())
+    return trained_s, float(epoch_totals(run.epochs).sum()) - trained_s
 
 
 def check_direction(examined: "Examined") -> list[Objection]:

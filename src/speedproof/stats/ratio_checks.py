@@ -10,7 +10,7 @@ from speedproof.results.folder import MeasuredRun
 from speedproof.stats.carried_over import check_carried_over, check_order
 from speedproof.stats.clocks import check_reported_times, check_unobserved
 from speedproof.stats.comparability import RunPair
-from speedproof.stats.direction import check_direction
+from speedproof.stats.direction import check_direction, check_validation
 from speedproof.stats.estimates import Interval, Pair
 from speedproof.stats.hardware_limit import check_hardware
 from speedproof.stats.leftovers import check_late_gpu_work, check_left_processes, check_spoilt
@@ -71,6 +71,7 @@ CHECKS: tuple[Check, ...] = (
     check_left_processes,
     check_reported_times,
     check_unobserved,
+    check_validation,
     check_direction,
     check_claimed_ratio,
     check_carried_over,

@@ -32,7 +32,14 @@ def check_same_work(examined: "Examined") -> list[Objection]:
         *_object("cores", variant, _read(runs, _count_cores), _has_more_cores),
         *_object("bytes read", variant, _read(runs, _count_bytes), _has_read_less),
         *_object("gpus", variant, _read(runs, _count_gpus), _has_more_gpus),
+        *_note_ended_early([run for pair in runs for run in pair]),
     ]
+
+
+def _note_ended_early(runs: Sequence[Run]) -> list[Objection]:
+    """State after how many epochs all runs were ended: work that a program puts off until later is in none of its times."""
+    ended_after = {run.techniques.get("stop_after") for run in runs} - {None}
+    return [Objection(kind="ended early", blocks=False, values={"epochs": max(ended_after)})] if ended_after else []
 
 
 PairValues = list[tuple[float, float]]  # of the faster variant and of the other, by pair

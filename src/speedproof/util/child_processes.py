@@ -114,7 +114,7 @@ class Life:
     began_s: float
     ended_s: float
     left: int  # processes that still ran, and were ended
-    gone_s: float  # when its last process had ended, whether by itself or not
+    gone_s: float  # when the last of its processes that ended by themselves, at most 0.1 s after it, had ended
     left_cpu_s: float = 0.0  # that those which were ended had used
     cpu_s: float | None = None  # user and system, of all of its processes that ended; None: not known
     read_bytes: int | None = None  # that these read in all, from memory too; None: the system does not tell

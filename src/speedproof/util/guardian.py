@@ -22,7 +22,8 @@ import stat
 import sys
 import time
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PR_SET_PDEATHSIG, PR_SET_TIMERSLACK, PR_SET_CHILD_SUBREAPER = 1, 29, 36
+TIMER_SLACK_NS = 50_000  # Linux' own; an earlier program may have changed that of the processes above, which is inherited
 # Linux' own: elsewhere what leaves the program's tree before it ends cannot be found.
 PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 # What is still there so long after it was killed waits for a disk or a driver, and cannot be ended by anybody.
@@ -115,6 +116,7 @@ def start(command: list[str], control: int) -> int:
         return program
     if PRCTL:
         PRCTL(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        PRCTL(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0)
     if os.getppid() != own:
         os._exit(1)
     os.close(control)
@@ -141,11 +143,13 @@ def reap(program: int) -> int | None:
 
 def await_descendants(ended_s: float) -> tuple[list[int], float]:
     """Return which descendants outlive a program by more than the grace, and when the last of the others was gone."""
-    gone_s = ended_s
-    while (found := find_descendants(os.getpid())) and time.monotonic() < ended_s + GRACE_S:
+    gone_s, found = ended_s, find_descendants(os.getpid())
+    while found and time.monotonic() < ended_s + GRACE_S:
         time.sleep(0.005)
         reap(0)
-        gone_s = time.monotonic()
+        before, found = found, find_descendants(os.getpid())
+        if len(found) < len(before):
+            gone_s = time.monotonic()
     return found, gone_s
 
 
