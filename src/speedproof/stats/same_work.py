@@ -38,8 +38,8 @@ def check_same_work(examined: "Examined") -> list[Objection]:
 
 def _note_ended_early(runs: Sequence[Run]) -> list[Objection]:
     """State after how many epochs all runs were ended: work that a program puts off until later is in none of its times."""
-    ended_after = {run.techniques.get("stop_after") for run in runs} - {None}
-    return [Objection(kind="ended early", blocks=False, values={"epochs": max(ended_after)})] if ended_after else []
+    epochs = max((run.techniques.get("stop_after") or 0 for run in runs), default=0)
+    return [Objection(kind="ended early", blocks=False, values={"epochs": epochs})] if epochs else []
 
 
 PairValues = list[tuple[float, float]]  # of the faster variant and of the other, by pair
