@@ -97,6 +97,7 @@ def test_a_unit_that_is_named_overrides_the_printed_one():
     assert read("took 100 s", unit="ms").seconds == pytest.approx(0.1)
     assert read("took 100", unit="ms").seconds == pytest.approx(0.1)
     assert read("took 100ms", unit="us").seconds == pytest.approx(1e-4)
+    assert read("took 2.5m", r"took ([\d.]+)", unit="min").seconds == 150.0
 
 
 @pytest.mark.parametrize(
@@ -112,6 +113,13 @@ def test_a_unit_that_is_named_overrides_the_printed_one():
         ("took 1:30", r"took (\S+)", "'1:30' is not a number"),
         ("took 3,5 s", r"took (\S+)", "'3,5' is not a number"),
         ("took 5%", r"took (\S+)", "'5%' is not a number"),
+        ("took 1.5%", r"took ([\d.]+)", "'1.5%' has no known unit; print seconds, or name the unit (--unit)"),
+        ("took 1.5 %", r"took (\S+)", "'1.5 %' has no known unit"),
+        ("took 2m30s", r"took (\d+)m", "'2m30s' has no known unit"),
+        ("took 2m", r"took (\d+)", "'2m' has no known unit"),
+        ("took 0x1F", r"took (\d)", "'0x1F' has no known unit"),
+        ("at 100 it/min", r"at (\S+)", "100 it/min is a rate, not a time"),
+        ("at 3 samples per hour", r"at (\S+)", "3 samples per hour is a rate, not a time"),
         ("took inf", r"took (\S+)", "'inf' is not finite"),
     ],
 )
@@ -290,3 +298,28 @@ def test_a_time_is_no_rate(text, after):
 @pytest.mark.parametrize(("text", "after"), [("5113", " tok/s"), ("100", " M tok/s"), ("3", " samples per s"), ("7", "")])
 def test_a_rate_is_read_whatever_it_counts(text, after):
     assert read_rate(text, after).seconds == pytest.approx(1 / float(text))
+
+
+@pytest.mark.parametrize(
+    ("after", "seconds", "resolution_s"),
+    [(" it/s", 0.04, 8e-4), (" it/min", 2.4, 0.048), (" samples/hour", 144.0, 2.88), (" tok per ms", 4e-5, 8e-7)],
+)
+def test_a_rate_per_another_unit_is_read(after, seconds, resolution_s):
+    time = read_rate("25", after)  # 1/25 of the unit; half a unit of the last digit is 2 %
+    assert (time.seconds, time.resolution_s) == pytest.approx((seconds, resolution_s), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("100 it/m", "--rate: '100 it/m' has an unknown unit; print a rate per second"),
+        ("100 it/day", "--rate: '100 it/day' has an unknown unit"),
+        ("1e-310 tok/s", "--rate: 1e-310 is out of range; correct the pattern"),
+        ("1e300 tok/s", "--rate: 1e300 is out of range"),
+        ("0 tok/s", "--rate: 0 is not above 0"),
+    ],
+)
+def test_a_rate_that_cannot_be_is_refused_in_one_line(text, why):
+    with pytest.raises(RecordError) as caught:
+        read_lines([Line(text, 1.0, 1)], Reading(source="lines", rate=r"^(\S+)"))
+    assert why in str(caught.value) and "\n" not in str(caught.value)

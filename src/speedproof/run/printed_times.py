@@ -27,13 +27,13 @@ _SPELLINGS = {word: unit for unit, words in _UNIT_WORDS.items() for word in word
 _PUNCTUATION = ",;)]}"
 _ANY_UNIT = "|".join(sorted(_SPELLINGS, key=len, reverse=True))
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.(?P<decimals>\d*))?|\.(?P<bare>\d+))(?:e(?P<exponent>[+-]?\d{1,4}))?", re.IGNORECASE)
-_GROUPED = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?P<decimals>\.\d*)?(?![.,]?\d)")  # 1,234.5 and 1,234,567
-_LONGEST_NUMBER = 64  # characters
 _CLOCK = re.compile(r"(?P<hours>\d+):(?P<minutes>[0-5]\d):(?P<seconds>[0-5]\d(?:\.\d*)?)")
 _UNIT = re.compile(rf"\s*(?P<unit>{_ANY_UNIT})(?![^\W\d])", re.IGNORECASE)
-_RATE = re.compile(r"\s*(?:[a-z]+\s+)?[a-z]*\s*(?:/|\bper\s)\s*(?:s|secs?|seconds?)(?!\w)", re.IGNORECASE)
+_RATE = re.compile(rf"\s*(?:[a-z]+\s+)?[a-z]*\s*(?:/|\bper\s)\s*(?P<per>{_ANY_UNIT}|m|d|days?)(?!\w)", re.IGNORECASE)
+_LEAST_RATE, _MOST_RATE = 1e-9, 1e30  # per second
 _DAYS = re.compile(r"\s*days?(?!\w)", re.IGNORECASE)
 _SECOND_PART = re.compile(rf",?\s*(?:and\s+)?\d+(?:\.\d*)?\s*(?:{_ANY_UNIT})(?![\w/])", re.IGNORECASE)
+_NO_UNIT = re.compile(r"[^\W\d_]\w*|\s*%")  # after a space other words follow
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def read_time(text: str, after: str, unit: TimeUnit | None) -> PrintedTime | Non
     seconds (0:00:01.5) needs none.
 
     Raises:
-        RecordError: it is a rate, or a time of several parts, of which the number is only one.
+        RecordError: it is a rate, or a time of several parts, of which the number is only one, or its unit is not known.
     """
     text = text.strip()
     if clock := _CLOCK.fullmatch(text.rstrip(_PUNCTUATION)):
@@ -79,38 +79,25 @@ def read_rate(text: str, after: str = "") -> PrintedTime | None:
     """Return the time of one sample by a printed rate, `after` being the rest of the line; None if it is not above zero.
 
     Raises:
-        RecordError: it is a time, by the unit that follows.
+        RecordError: it is a time, by the unit that follows, or out of range, or by an unknown unit.
     """
     text = text.strip()
     number = _NUMBER.match(text)
-    if number and (unit := _UNIT.match(text[number.end() :] + after)) and not _RATE.match(text[number.end() :] + after):
-        raise RecordError(f"--rate: {number[0]} {unit['unit']} is a time; read it with --epoch-s, or correct the pattern")
-    if number is None or text[number.end() :].rstrip(_PUNCTUATION) or not 0 < float(number[0]) < math.inf:
+    if number is None:
         return None
-    rate = float(number[0])
-    return PrintedTime(1 / rate, 1 / rate, "s", _half_unit(number) / rate**2, named=True)
-
-
-def join_thousands(text: str, start: int, end: int, key: str) -> str:
-    """Return `text[start:end]`, which a pattern found in a line, with numbers such as 1,234.5 written as 1234.5.
-
-    Raises :class:`RecordError` if that is only a part of such a number, or 1,234, whose comma may be a decimal one.
-    """
-    found, first, last = text[start:end], max(0, start - _LONGEST_NUMBER), end + _LONGEST_NUMBER
-    if "," not in text[first:last]:
-        return found
-    for number in _GROUPED.finditer(text, first, last):
-        if number.start() >= end or number.end() <= start:
-            continue
-        if number.start() < start or number.end() > end:
-            raise RecordError(
-                f"{key}: {found!r:.40} is only part of {number[0]}; have the pattern's group match all of it, as (\\S+) does, "
-                "or print no comma"
-            )
-        if number["decimals"] is None and number[0].count(",") == 1:
-            raise RecordError(f"{key}: the comma of {number[0]} may separate thousands or decimals; print no comma")
-        found = found.replace(number[0], number[0].replace(",", ""))
-    return found
+    own, rest = text[number.end() :].rstrip(_PUNCTUATION), text[number.end() :] + after
+    found, rate = _UNIT.match(rest), _RATE.match(rest)
+    if found and not rate:
+        raise RecordError(f"--rate: {number[0]} {found['unit']} is a time; read it with --epoch-s, or correct the pattern")
+    if own or not 0 < float(number[0]) < math.inf:
+        return None
+    unit = _SPELLINGS.get(rate["per"].lower()) if rate else "s"
+    if unit is None:
+        raise RecordError(f"--rate: {f'{number[0]}{rest}'.strip()!r:.40} has an unknown unit; print a rate per second")
+    value = float(number[0]) / UNIT_S[unit]
+    if not _LEAST_RATE <= value <= _MOST_RATE:
+        raise RecordError(f"--rate: {number[0]:.40} is out of range; correct the pattern")
+    return PrintedTime(1 / value, 1 / value, "s", _half_unit(number) / UNIT_S[unit] / value**2, named=True)
 
 
 def subtract_times(times: Sequence[PrintedTime]) -> list[PrintedTime]:
@@ -150,11 +137,13 @@ def find_resolution(times: Sequence[PrintedTime]) -> float | None:
 
 
 def _check_single(number: str, rest: str, end: int, unit: TimeUnit | None, rate: re.Match[str] | None) -> None:
-    """Check that a number is a whole time: not a rate, nor a part of `1 min 20 s`, whose other part would be lost."""
+    """Check that a number is a whole time: no rate or percentage, and not one part of `1 min 20 s`."""
     if rate and unit is None:
         raise RecordError(f"--epoch-s: {number}{rate[0]} is a rate, not a time; read it as one (--rate), or print seconds")
     if (unit in ("min", "h") and _SECOND_PART.match(rest, end)) or (unit is None and _DAYS.match(rest)):
         raise RecordError(f"--epoch-s: {f'{number}{rest}'.strip()!r:.40} is a time with several units; print seconds")
+    if unit is None and (strange := _NO_UNIT.match(rest)):
+        raise RecordError(f"--epoch-s: '{number}{strange[0]:.40}' has no known unit; print seconds, or name the unit (--unit)")
 
 
 def _half_unit(number: re.Match[str]) -> float:

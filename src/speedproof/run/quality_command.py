@@ -20,6 +20,7 @@ from speedproof.run.command_words import enter_image, program_command
 from speedproof.run.noted_reads import noting_reads
 from speedproof.run.program_variables import without_dropped
 from speedproof.run.read_lines import read_number
+from speedproof.run.whole_numbers import find_number
 from speedproof.run.working_folder import program_environment, providing_marks, working_folder
 from speedproof.util.child_processes import raising_when_stopped, run_child
 from speedproof.util.errors import RecordError
@@ -155,10 +156,10 @@ def find_quality(output: str, pattern: str | None) -> float:
     Raises :class:`RecordError` if there is none, or it is not finite.
     """
     if pattern:
-        found = re.findall(pattern, output, re.MULTILINE)
+        found = list(re.finditer(pattern, output, re.MULTILINE))
         if not found:
             raise RecordError(f"--quality-command: nothing that it printed matches {pattern!r}; correct --quality")
-        return read_number(found[-1], "--quality-command", found[-1])
+        return read_number(find_number(found[-1], "--quality-command"), "--quality-command", found[-1][0])
     numbers = [number for number in map(_read_whole_line, output.splitlines()) if number is not None]
     if not numbers:
         raise RecordError(
@@ -180,7 +181,7 @@ def _read_whole_line(line: str) -> float | None:
 def _read_end(file: IO[bytes]) -> str:
     size = file.seek(0, 2)
     file.seek(max(0, size - _MOST_READ))
-    return file.read().decode("utf-8", "replace")
+    return file.read().decode("utf-8-sig", "replace")
 
 
 def _check_files(evaluation: Evaluation, stands: Path) -> None:

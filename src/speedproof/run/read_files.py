@@ -15,10 +15,11 @@ from typing import Any
 
 from speedproof.config.reading import Reading
 from speedproof.run.epoch_reports import EpochSource, MarkedEpoch, Marks, ReportedValue, Reports, place_values
-from speedproof.run.printed_times import PrintedTime, join_thousands, subtract_times
+from speedproof.run.printed_times import PrintedTime, subtract_times
 from speedproof.run.read_lines import check_length, mark_sample, parse_rate, parse_time, read_number
 from speedproof.run.read_notebook import NOTEBOOK, read_notebook
 from speedproof.run.watched_file import FileWatch
+from speedproof.run.whole_numbers import join_thousands
 from speedproof.util.errors import RecordError, advise_install
 
 _MLLOG = ":::MLLOG "
@@ -158,7 +159,7 @@ def _list_cells(name: str, rows: Rows, column: str | None, key: str) -> list[tup
     if column is None:
         return []
     cells = [(order, str(row[column])) for order, row in enumerate(rows) if row.get(column) not in (None, "")]
-    found = [(order, join_thousands(cell, 0, len(cell), f"{name}: {column}")) for order, cell in cells]
+    found = [(order, join_thousands(cell, f"{name}: {column}")) for order, cell in cells]
     if not found:
         known = ", ".join(dict.fromkeys(str(name) for row in rows for name in row))
         raise RecordError(f"{name}: no value in {column!r}; it has {known or 'no columns'}: correct {key}")

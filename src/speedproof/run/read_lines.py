@@ -9,8 +9,9 @@ from itertools import groupby, pairwise
 from speedproof.config.reading import Reading, TimeUnit
 from speedproof.run.epoch_reports import EpochSource, MarkedEpoch, Marks, ReportedValue, Reports, place_values
 from speedproof.run.printed_output import Line
-from speedproof.run.printed_times import PrintedTime, join_thousands, read_rate, read_time, subtract_times
+from speedproof.run.printed_times import PrintedTime, read_rate, read_time, subtract_times
 from speedproof.run.redrawn_lines import group_draws, is_complete, select_states
+from speedproof.run.whole_numbers import find_number
 from speedproof.util.errors import RecordError
 
 _LONGEST_S = 1e9  # thirty years
@@ -34,7 +35,7 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
     if reading.epoch_s:
         matches = _list_matches(lines, reading.epoch_s, "--epoch-s")
         times = [
-            parse_time(_find_group(match, "--epoch-s"), line.text[match.end(1) :], reading.unit, line.text)
+            parse_time(find_number(match, "--epoch-s"), line.text[match.end(1) :], reading.unit, line.text)
             for _, line, match in matches
         ]
         if reading.cumulative:
@@ -47,7 +48,7 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
             epochs.append((order, MarkedEpoch(begun_s, None, line.at_s, reported_s=one.seconds, end_seen_s=line.at_s)))
     elif reading.rate:
         matches = _list_matches(lines, reading.rate, "--rate")
-        times = [parse_rate(_find_group(match, "--rate"), line.text, match) for _, line, match in matches]
+        times = [parse_rate(find_number(match, "--rate"), line.text, match) for _, line, match in matches]
         epochs = [(order, mark_sample(one, line.at_s, line.at_s)) for (order, line, _), one in zip(matches, times, strict=True)]
     elif reading.epoch:
         epochs = _read_arrivals(lines, reading.epoch)
@@ -78,14 +79,9 @@ def find_values(lines: Iterable[Line], pattern: str, key: str) -> list[ReportedV
     Raises :class:`RecordError` if it finds none, or something other than a number.
     """
     return [
-        ReportedValue(order, read_number(_find_group(match, key), key, line.text), line.at_s)
+        ReportedValue(order, read_number(find_number(match, key), key, line.text), line.at_s)
         for order, line, match in _list_matches(lines, pattern, key)
     ]
-
-
-def _find_group(match: re.Match[str], key: str) -> str | None:
-    """Return what a pattern's group found in its line; None if it took no part."""
-    return None if match[1] is None else join_thousands(match.string, *match.span(1), key)
 
 
 def _list_matches(lines: Iterable[Line], pattern: str, key: str) -> list[tuple[int, Line, re.Match[str]]]:
