@@ -194,6 +194,7 @@ def times_of(*texts, unit=None):
         (["100000"] * 3, None, 0.4, "are these microseconds? add --unit us"),
         (["100 s"] * 3, None, 0.4, "are these milliseconds? add --unit ms"),  # not what the program prints
         (["1.0"] * 6, None, 3.0, "6.00 s in a process of 3.00 s; correct the pattern"),  # as of two ranks
+        (["0.101", "0.101", "0.202", "0.202"], None, 0.509, "0.606 s in a process of 0.509 s, and each time comes twice; have"),
         (["1", "2", "3", "4"], None, 4.5, "the times grow to 4.00 s in a process of 4.50 s; are these times since the start?"),
         (["1000", "2000", "3000", "4000"], "ms", 4.5, "are these times since the start? add --cumulative"),
         (["100", "200", "300", "400"], None, 1.2, "are these milliseconds? add --unit ms"),  # they grow far beyond it

@@ -56,6 +56,7 @@ def check_total(times: Sequence[PrintedTime], process_s: float, ranks: int) -> N
     longest_s = ranks * process_s * (1 + _CLOCKS)
     if total_s - rounding_s > longest_s:
         _check_growing(times, process_s, longest_s)
+        _check_pairs(times, total_s, process_s)
         fitting = [unit for unit in UNIT_S if _SOME * process_s <= _in_unit(times, unit) <= longest_s]
         _refuse(total_s, process_s, fitting[-1] if fitting else None)
     if 0 < total_s < process_s * _SMALL and not any(one.named for one in times):
@@ -107,13 +108,26 @@ def _check_growing(times: Sequence[PrintedTime], process_s: float, longest_s: fl
         )
 
 
+def _check_pairs(times: Sequence[PrintedTime], total_s: float, process_s: float) -> None:
+    """Check that epochs which are too long together are not each printed twice, which equal times alone do not show."""
+    seconds = [one.seconds for one in times]
+    if seconds[::2] == seconds[1::2] and len(set(seconds)) > 1:
+        raise RecordError(
+            f"{_name_total(total_s, process_s)}, and each time comes twice; have the pattern match only one of the two lines"
+        )
+
+
 def _in_unit(times: Sequence[PrintedTime], unit: TimeUnit) -> float:
     """Return what the epochs add up to, in seconds, if all numbers are of this unit."""
     return sum(one.number for one in times) * UNIT_S[unit]
 
 
 def _refuse(total_s: float, process_s: float, likely: TimeUnit | None) -> None:
-    said = f"--epoch-s: the epochs add up to {format_value(total_s, 's')} in a process of {format_value(process_s, 's')}"
+    said = _name_total(total_s, process_s)
     if likely is None:
         raise RecordError(f"{said}; correct the pattern, which must match each epoch's time (no rate) once, or add --unit")
     raise RecordError(f"{said}; are these {UNIT_TITLES[likely]}? add --unit {likely}")
+
+
+def _name_total(total_s: float, process_s: float) -> str:
+    return f"--epoch-s: the epochs add up to {format_value(total_s, 's')} in a process of {format_value(process_s, 's')}"
