@@ -176,6 +176,9 @@ def test_epochs_of_mlperfs_log(tmp_path):
         ("a\nx\n", {"quality": "a"}, "'x' is not a number"),
         ("a,s\n1,12.5\n", {"epoch_s": "a", "samples": "s"}, "samples: 12.5 is not a number of samples"),
         ("a,s\n1,-3\n", {"epoch_s": "a", "samples": "s"}, "samples: -3 is not a number of samples"),
+        ("epoch,time\n0,1,234\n", {"epoch_s": "time"}, "log.csv: line 2 has more cells than the header; write decimal points"),
+        ("t,t\n1,2\n", {"epoch_s": "t"}, "log.csv: 2 columns are called 't'; rename the others"),
+        ('{"r": 1e-320}\n', {"rate": "r"}, "--rate: 1e-320 is out of range"),
         ("[" * 100_000, {}, "nested too deeply"),
         (':::MLLOG {"key": "epoch_start"}\n', {}, "is not a line of an MLPerf log"),
         (':::MLLOG {"key": "epoch_start", "time_ms": "soon"}\n', {}, "is not a line of an MLPerf log"),
@@ -190,6 +193,47 @@ def test_a_file_that_gives_nothing_is_an_error(tmp_path, text, reading, why):
     with pytest.raises(RecordError) as caught:
         read_file(tmp_path, Reading(source="file", file="log.csv", **reading))
     assert why in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("events", "why"),
+    [
+        (
+            [("epoch_start", 1400), ("epoch_stop", 1000)],
+            "log.csv: an epoch of -0.4 s; correct time_ms of epoch_start and epoch_stop",
+        ),
+        ([("epoch_start", 1000), ("epoch_stop", 1000)], "log.csv: an epoch of 0 s"),
+        (
+            [("epoch_start", 1000), ("epoch_start", 1200), ("epoch_stop", 1500)],
+            "log.csv: a second epoch_start before epoch_stop",
+        ),
+        ([("block_start", 1000), ("epoch_start", 1200), ("epoch_stop", 1500), ("block_stop", 1700)], [0.3]),
+        ([("block_start", 1000), ("block_stop", 1700), ("block_start", 1800)], [0.7]),
+    ],
+)
+def test_an_epoch_of_mlperfs_log_ends_once_after_it_began(tmp_path, events, why):
+    text = "".join(f":::MLLOG {json.dumps({'key': key, 'time_ms': at})}\n" for key, at in events)
+    (tmp_path / "log.csv").write_text(text)
+    if isinstance(why, list):
+        found = read_file(tmp_path, Reading(source="file", file="log.csv"))
+        assert [round(epoch.train_s, 6) for epoch in found.epochs] == why
+        return
+    with pytest.raises(RecordError) as caught:
+        read_file(tmp_path, Reading(source="file", file="log.csv"))
+    assert why in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["t,a\n2.5,1\n", '{"t": 2.5}\n{"t": 2.5}\n', '[{"t": 2.5}]', "t,a\n2.5,1,\n"])
+def test_a_mark_of_the_byte_order_and_a_last_comma_are_ignored(tmp_path, text):
+    (tmp_path / "log").write_text(text, encoding="utf-8-sig")
+    found = read_file(tmp_path, Reading(source="file", file="log", epoch_s="t"))
+    assert {epoch.train_s for epoch in found.epochs} == {2.5}
+
+
+def test_a_mark_of_the_byte_order_before_the_first_line_is_ignored():
+    clock = LineClock()
+    clock.take("\ufeffEpoch 1\nEpoch 2\n".encode(), 1.0)
+    assert [line.text for line in clock.close(2.0)] == ["Epoch 1", "Epoch 2"]
 
 
 def test_of_the_process_alone_there_are_qualities(tmp_path):

@@ -30,8 +30,8 @@ _BUFFER = 2**20
 _LEAST_LIMIT_S, _LIMIT_S_PER_BYTE = 30.0, 1e-6
 
 
-# What a terminal would have taken for commands: colours, cursor movements.
-_ESCAPES = re.compile(r"\x08+|\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
+# What a terminal would have taken for commands: colours, cursor movements; and a mark of the byte order.
+_ESCAPES = re.compile(r"^\ufeff|\x08+|\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
 _ENDS = re.compile(rb"\r\n|\n|\r")
 LONGEST_LINE = 65536  # bytes
 _LINE_MEMORY, _MOST_MEMORY = 200, 2**28  # bytes: what a line takes beside its text, and all lines together
@@ -112,7 +112,7 @@ class LineClock:
         """Keep what is wanted of lines that `came` at one moment."""
         joined = b"\n".join(whole).decode("utf-8", "replace")
         texts = joined.split("\n")
-        if "\x1b" in joined or "\b" in joined:
+        if "\x1b" in joined or "\b" in joined or "\ufeff" in joined:
             texts = [_ESCAPES.sub("", text) for text in texts]
         for text in self._select(texts):
             self.lines.append(replace(came, text=text))

@@ -5,7 +5,7 @@ import io
 import json
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -23,7 +23,7 @@ from speedproof.run.whole_numbers import join_thousands
 from speedproof.util.errors import RecordError, advise_install
 
 _MLLOG = ":::MLLOG "
-_EPOCH_BEGINS, _EPOCH_ENDS = ("epoch_start", "block_start"), ("epoch_stop", "block_stop")
+_EPOCH_KEYS, _BLOCK_KEYS = ("epoch_start", "epoch_stop"), ("block_start", "block_stop")
 Rows = Sequence[dict[str, Any]]
 
 
@@ -51,7 +51,8 @@ def read_file(place: Path, reading: Reading, watch: FileWatch | None = None) -> 
             return read_notebook(name, written, reading, found.stat().st_mtime - time.time() + time.monotonic())
         if _MLLOG.encode() in written:
             return _read_mllog(name, written, earlier, reading, partial(watch.find_moment, found))
-        rows, ends = _read_rows(name, written)
+        asked = {reading.epoch_s, reading.rate, reading.quality, reading.samples}
+        rows, ends = _read_rows(name, written, asked)
         if ends is not None and earlier:
             rows, ends = rows[bisect_right(ends, earlier) :], ends[bisect_right(ends, earlier) :]
     ended_s = found.stat().st_mtime - time.time() + time.monotonic()
@@ -115,24 +116,38 @@ def _read_times(name: str, rows: Rows, reading: Reading) -> list[tuple[int, Prin
     return times
 
 
-def _read_rows(name: str, written: bytes) -> tuple[Rows, Sequence[int] | None]:
+def _read_rows(name: str, written: bytes, asked: Collection[str | None]) -> tuple[Rows, Sequence[int] | None]:
     """Return the rows of a CSV table, of JSON lines, or of a JSON list, which a Hugging Face trainer calls `log_history`.
 
-    With them comes at which byte each ends; None for a list, which is rewritten for each row.
+    With them comes at which byte each ends; None for a list, which is rewritten for each row. `asked` are the columns to read.
     """
     lines = written.splitlines(keepends=True)
-    text, ends = "\n".join(line.decode("utf-8", "replace").rstrip("\r\n") for line in lines), list(accumulate(map(len, lines)))
+    text = "\n".join(line.decode("utf-8", "replace").rstrip("\r\n") for line in lines).removeprefix("\ufeff")
+    ends = list(accumulate(map(len, lines)))
     try:
         if name.endswith((".json", ".jsonl", ".ndjson")) or text.lstrip().startswith(("{", "[")):
             return _read_json(text, ends)
-        table = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")), strict=True, skipinitialspace=True)
-        table.fieldnames = [column.strip() for column in table.fieldnames or []]
-        rows = [(row, table.line_num) for row in table]
-        return [row for row, _ in rows], [ends[min(line, len(ends)) - 1] for _, line in rows]
+        return _read_table(name, text, ends, asked)
     except (ValueError, csv.Error) as error:
         raise RecordError(f"{name}: is neither CSV nor JSON ({' '.join(str(error).split()):.80}); name another file") from None
     except RecursionError:
         raise RecordError(f"{name}: nested too deeply; name another file") from None
+
+
+def _read_table(name: str, text: str, ends: Sequence[int], asked: Collection[str | None]) -> tuple[Rows, Sequence[int]]:
+    table = csv.DictReader(io.StringIO(text), strict=True, skipinitialspace=True)
+    table.fieldnames = columns = [column.strip() for column in table.fieldnames or []]
+    if twice := next((column for column in columns if column in asked and columns.count(column) > 1), None):
+        raise RecordError(f"{name}: {columns.count(twice)} columns are called {twice!r}; rename the others")
+    rows = []
+    for row in table:
+        more: Any = row.pop(None, ())
+        if any(more):  # a comma may end each row
+            raise RecordError(
+                f"{name}: line {table.line_num} has more cells than the header; write decimal points, or quote commas"
+            )
+        rows.append((row, ends[min(table.line_num, len(ends)) - 1]))
+    return [row for row, _ in rows], [end for _, end in rows]
 
 
 def _read_json(text: str, ends: Sequence[int]) -> tuple[Rows, Sequence[int] | None]:
@@ -172,20 +187,26 @@ def _read_mllog(name: str, written: bytes, earlier: int, reading: Reading, find_
     placed = zip((line.decode("utf-8", "replace") for line in lines), accumulate(map(len, lines)), strict=True)
     found = [(line, end) for line, end in placed if _MLLOG in line and end > earlier]
     events = [_read_event(name, line.rstrip("\r\n")) for line, _ in found]
+    logged = {event.get("key") for event in events}
+    start, stop = _EPOCH_KEYS if logged.issuperset(_EPOCH_KEYS) else _BLOCK_KEYS  # a block may hold several epochs
     offset_s = time.monotonic() - time.time()
     epochs: list[tuple[int, MarkedEpoch]] = []
-    qualities, begun = [], None
+    qualities, begun_ms = [], None
     for order, (event, (_, end)) in enumerate(zip(events, found, strict=True)):
-        at_s = event["time_ms"] / 1000 + offset_s
-        if event.get("key") in _EPOCH_BEGINS:
-            begun = at_s
-        elif event.get("key") in _EPOCH_ENDS and begun is not None:
-            epochs.append((order, MarkedEpoch(begun, None, at_s, end_seen_s=find_moment(end))))
-            begun = None
+        at_ms = event["time_ms"]
+        at_s = at_ms / 1000 + offset_s
+        if event.get("key") == start:
+            if begun_ms is not None:
+                raise RecordError(f"{name}: a second {start} before {stop}; log both for each epoch, from one process")
+            begun_ms = at_ms
+        elif event.get("key") == stop and begun_ms is not None:
+            check_length((at_ms - begun_ms) / 1000, name, f"correct time_ms of {start} and {stop}")
+            epochs.append((order, MarkedEpoch(begun_ms / 1000 + offset_s, None, at_s, end_seen_s=find_moment(end))))
+            begun_ms = None
         elif event.get("key") == (reading.quality or "eval_accuracy"):
             qualities.append(ReportedValue(order, read_number(str(event.get("value")), "--quality", name), at_s))
     if not epochs:
-        raise RecordError(f"{name}: logs no whole epoch ({_EPOCH_BEGINS[0]}, {_EPOCH_ENDS[0]}); name another file")
+        raise RecordError(f"{name}: logs no whole epoch ({', '.join(_EPOCH_KEYS)}); name another file")
     if reading.quality and not qualities:
         raise RecordError(f"{name}: logs no {reading.quality}; correct --quality")
     return place_values(epochs, qualities, [])
