@@ -132,7 +132,7 @@ print("done")
 def test_a_program_without_an_optimizer_is_recorded_until_that_takes_much_memory(run):
     said, trace = run(NO_OPTIMIZER, limits="2**20, 6_000")
     assert said == "done\n"
-    assert 5_000 < read_table(trace / "operators.parquet").num_rows < 50_000  # of 60,000 sums, of several operators each
+    assert 1_000 < read_table(trace / "operators.parquet").num_rows < 50_000  # of 60,000 sums, of several operators each
 
 
 PROFILES_ITSELF = "import torch\nwith torch.profiler.profile():\n    torch.ones(3).sum()\n"

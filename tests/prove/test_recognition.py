@@ -86,6 +86,7 @@ echo 5,15,,,,0.7 >> $log
 """
 
 
+@pytest.mark.timed
 def test_the_rows_of_lightnings_table_are_epochs_and_not_steps(place):
     (place / "lit.sh").write_text(LIGHTNING)
     result, verdict = prove("sh lit.sh 0.06 '0 1 2'", "sh lit.sh 0.03 '0 1 2'")
@@ -99,6 +100,7 @@ def test_the_rows_of_lightnings_table_are_epochs_and_not_steps(place):
     assert all(seconds > 2 * step_s for seconds in read_epochs(run)["train_s"])  # the file is read every 10 ms
 
 
+@pytest.mark.timed
 def test_an_endless_program_of_lightning_ends_after_whole_epochs(place, monkeypatch):
     monkeypatch.setattr(live_epochs, "_READ_EVERY_S", 0.05)
     (place / "endless.sh").write_text(LIGHTNING.replace("$2", "$(seq 0 999)"))

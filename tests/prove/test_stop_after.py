@@ -94,6 +94,7 @@ for epoch in itertools.count():
 """
 
 
+@pytest.mark.timed
 def test_a_run_that_is_ended_early_is_profiled_too(place, needs_nsys):
     (place / "spins.py").write_text(SPINS)
     commands = [f"{sys.executable} spins.py {seconds}" for seconds in (0.2, 0.1)]

@@ -28,6 +28,7 @@ from speedproof.stats.metrics import METRICS, PROCESS_TO_QUALITY
 from speedproof.util.numbers import format_count, format_digit, format_ratio
 from speedproof.util.text import capitalize
 
+_NO_ROUNDING = 0.001  # of an end of the interval: rounding that changes it less needs no words
 # For a proof: its commands bring their own data, and may report nothing.
 _OWN_DATA = Fact("Data", "Read by the commands themselves.")
 _NO_QUALITY = Fact("Quality", "Not judged: the commands report no quality.")
@@ -207,9 +208,13 @@ def _describe_length(main: RatioFinding, evidence: Evidence) -> str:
 
 def _describe_digits(main: RatioFinding) -> list[Fact]:
     """Return the last digit of the printed epochs, and a warning if more digits would change the outcome."""
-    if main.printed is None or not main.is_of_times or METRICS[main.metric].printed == "rate":
+    exact, (_, low, high) = main.printed, main.ends
+    if exact is None or not main.is_of_times or METRICS[main.metric].printed == "rate":
         return []
-    text = f"Epoch times are printed to {format_digit(main.printed.digit_s)}; the interval includes this rounding."
+    ends = [(exact.low, low), (exact.high, high)]
+    if not main.digits_decide and all(one and other and abs(one / other - 1) < _NO_ROUNDING for one, other in ends):
+        return []
+    text = f"Epoch times are printed to {format_digit(exact.digit_s)}; the interval includes this rounding."
     return [Fact("Digits", text, warns=main.digits_decide)]
 
 
