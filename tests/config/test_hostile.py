@@ -60,6 +60,14 @@ def said_of(said, tmp_path):
     [
         ("measurement: {experiments: 1.0e+30}", "measurement.experiments: a number larger than any key accepts"),
         ("measurement: {experiments: 1e30}", "measurement.experiments: a number larger than any key accepts"),
+        ("measurement: {rounds: 1:30}", "not YAML (line 1, column 23: `1:30` is a number in base 60; write it in decimal, or"),
+        ("measurement: {budget_min: 1:30.5}", "not YAML (line 1, column 27: `1:30.5` is a number in base 60"),
+        (
+            "measurement: {rounds: 010}",
+            "not YAML (line 1, column 23: `010` is a number in base 8; write it in decimal, or put it",
+        ),
+        ("measurement: {rounds: 0o10}", "measurement.rounds: must be a whole number (given: '0o10')"),
+        ("measurement: {rounds: '1:30'}", "measurement.rounds: must be a whole number (given: '1:30')"),
         ("measurement: {experiments: 1001}", "measurement.experiments: must be at most 1000"),
         ("measurement: {experiments: true}", "measurement.experiments: must be a number, not true"),
         ("measurement: {experiments: 1000, rounds: 1000}", "measurement: up to 4,004,000 runs, 100,000 are allowed"),
@@ -202,3 +210,9 @@ def test_values_that_others_read_are_refused_alike():
 def test_a_number_is_one_however_json_writes_it(tmp_path, text):
     (tmp_path / "a.yaml").write_text(f"value: {text}\n")
     assert read_yaml(tmp_path / "a.yaml") == {"value": float(text)}
+
+
+def test_numbers_that_mean_the_same_to_everyone_are_read(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("[1_000, 0x10, 007, 00, 08, 1e3, 12:30 h, a:30, '1:30', '010']")
+    assert read_yaml(path) == [1000, 16, 7, 0, "08", 1000.0, "12:30 h", "a:30", "1:30", "010"]

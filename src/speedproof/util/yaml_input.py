@@ -18,6 +18,8 @@ LONGEST = 10_000  # characters of a text: a PATH has thousands
 LARGEST_NUMBER = 2**63
 
 _DATE = "tag:yaml.org,2002:timestamp"
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_OCTAL = re.compile(r"[-+]?0[0_]*[1-7]_*[0-7][0-7_]*")  # `07` is 7 in either base
 
 
 class _Loader(yaml.SafeLoader):
@@ -149,9 +151,11 @@ def _read_text(path: Path) -> str:
 def _measure(node: yaml.Node | None, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
     """Return how many values a node stands for, and how deep they lie, without making them: anchors may multiply.
 
-    Raises a YAMLError if that is too much, if the node contains itself, or if a key is duplicated.
+    Raises a YAMLError if that is too much, if the node contains itself, if a key is duplicated, or if a number is not decimal
+    though it looks so.
     """
     if node is None or isinstance(node, yaml.ScalarNode):
+        _refuse_other_base(node)
         return 1, 1
     if id(node) in known:
         if not known[id(node)]:
@@ -169,6 +173,14 @@ def _measure(node: yaml.Node | None, known: dict[int, tuple[int, int]]) -> tuple
         _refuse_twice(node)
     known[id(node)] = count, depth
     return count, depth
+
+
+def _refuse_other_base(node: yaml.ScalarNode | None) -> None:
+    """Raise a YAMLError for `1:30` and `010`, which YAML 1.1 reads as 90 and 8; hardly anyone who writes them means that."""
+    if node is not None and node.tag in _NUMBERS and (":" in node.value or _OCTAL.fullmatch(node.value)):
+        base = 60 if ":" in node.value else 8
+        problem = f"`{node.value:.60}` is a number in base {base}; write it in decimal, or put it between quotes"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
 
 
 def _refuse_twice(node: yaml.MappingNode) -> None:
