@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -56,9 +56,17 @@ class EventColumns:
         return tables
 
 
+def is_number(value: object) -> TypeGuard[Decimal | int]:
+    """Return whether a value of an event is a number; for Python true is one, too."""
+    return type(value) in (Decimal, int)
+
+
 def read_arguments(event: dict[str, Any]) -> dict[str, Any]:
+    """Return an event's arguments; it may have none."""
     arguments = event.get("args")
-    return arguments if isinstance(arguments, dict) else {}
+    if arguments is None or isinstance(arguments, dict):
+        return arguments or {}
+    raise ValueError(f"an event whose args are not an object: {str(arguments)[:40]}")
 
 
 def read_integer(arguments: dict[str, Any], name: str) -> int | None:
@@ -66,7 +74,7 @@ def read_integer(arguments: dict[str, Any], name: str) -> int | None:
     value = arguments.get(name)
     if isinstance(value, Decimal) and -_LARGEST <= value <= _LARGEST and value == int(value):
         return int(value)
-    if value is None or (isinstance(value, int) and -_LARGEST <= value <= _LARGEST):
+    if value is None or (type(value) is int and -_LARGEST <= value <= _LARGEST):
         return value
     raise ValueError(f"an event whose {name} is not a whole number: {str(value)[:40]}")
 
@@ -83,13 +91,13 @@ def read_system_id(value: object) -> int | None:
     """Return the number of a process or thread, which some profilers write as a text; None: it is none."""
     if isinstance(value, str) and _PROCESS_OR_THREAD.fullmatch(value):
         return int(value)
-    return value if isinstance(value, int) else None
+    return value if type(value) is int else None
 
 
 def read_nanoseconds(event: dict[str, Any], key: str, default: int | None = None) -> int:
     """Return a time of an event, which are microseconds."""
     value = event.get(key, default)
     # Compared as it is: arithmetic on a decimal of a huge exponent fails.
-    if not isinstance(value, Decimal | int) or not -_LONGEST_US <= value <= _LONGEST_US:
+    if not is_number(value) or not -_LONGEST_US <= value <= _LONGEST_US:
         raise ValueError(f"an event without a time, {key}: {str(value)[:40]}")
     return round(value * 1000)

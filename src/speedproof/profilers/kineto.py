@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 from speedproof.profilers.chrome_columns import (
     ON_DEVICE,
     EventColumns,
+    is_number,
     read_arguments,
     read_integer,
     read_nanoseconds,
@@ -180,7 +180,7 @@ class _Foreign:
 def _read_foreign(path: Path) -> _Foreign:
     found = _Foreign(path, EventColumns([*_FOREIGN.values(), "flop"]), set(), {}, Counter(), Collectives())
     for event in stream_events(path):
-        if event.get("ph") in _SHOWN and isinstance(ts := event.get("ts"), Decimal | int):
+        if event.get("ph") in _SHOWN and is_number(ts := event.get("ts")):
             found.first = event if not found.first or ts < found.first["ts"] else found.first
         table, found.count = _find_foreign_table(event), found.count + 1
         if table is None:
