@@ -168,6 +168,9 @@ def test_a_report_is_exported_once(tmp_path, exporting):
     ready = make_export(tmp_path / "ready.sqlite", {"NVTX_EVENTS": ranges, "StringIds": strings("epoch", "step")})
     report, kept = tmp_path / "run.nsys-rep", tmp_path / "out" / "exports"
     report.write_bytes(b"a report")
+    with pytest.raises(ProfilingError, match="could not export"):
+        convert_input(report, tmp_path / "none", exporting("exit 1"), kept)
+    assert not kept.parent.exists()  # nothing half-written stays
     convert_input(report, tmp_path / "first", exporting(f'cp {ready} "$out"'), kept)
     assert convert_input(report, tmp_path / "again", exporting("exit 1"), kept).rows["ranges"] == 1
     report.write_bytes(b"another report")  # of the same name

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,14 +51,28 @@ def _exported(report: Path, conversion: Conversion) -> Iterator[Path]:
             if shutil.which(conversion.nsys) is None:
                 way = "install Nsight Systems, which reads it, or give an SQLite file of `nsys export`"
                 raise ProfilingError(report, f": a report of Nsight Systems, and {conversion.nsys} is not found; {way}")
-            sqlite.parent.mkdir(parents=True, exist_ok=True)
             program = read_capabilities(conversion.nsys)
             try:
-                export_report(program, report, sqlite)
+                with _making(sqlite.parent):
+                    export_report(program, report, sqlite)
             except ProfilingError as error:
                 needed = _needed_version(report, program)
                 raise ProfilingError(*error.parts, f"{needed}; or give an SQLite file of `nsys export`") from None
         yield sqlite
+
+
+@contextmanager
+def _making(folder: Path) -> Iterator[None]:
+    """Make a folder; if the block fails, remove it and those above it that were made, unless something lies in them."""
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for place in made:
+                place.rmdir()
+        raise
 
 
 def _needed_version(report: Path, nsys: "Capabilities") -> str:
