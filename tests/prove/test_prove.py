@@ -777,6 +777,19 @@ def test_verdict_finds_the_proof_and_ends_as_it_did(place, measured, claim, stat
         assert (place / "results/proof/results/report.md").is_file()
 
 
+@pytest.mark.parametrize("where", [".", "below"])
+def test_the_results_of_a_proof_answer_as_the_proof_does(place, measured, monkeypatch, where):
+    measured()
+    assert CliRunner().invoke(app, ["prove", *COMMANDS, *READ, "--rounds", "6", "--claim", ">= 2.5", "--out", "p"]).exit_code == 1
+    (place / "p/results/report.html").touch()
+    (place / "below").mkdir(exist_ok=True)
+    monkeypatch.chdir(place / where)
+    above = "" if where == "." else "../"
+    proof, results = (CliRunner().invoke(app, ["results", "show", "--from", above + name]) for name in ("p", "p/results"))
+    assert (results.exit_code, results.stdout) == (proof.exit_code, proof.stdout) == (1, proof.stdout)
+    assert proof.stdout.startswith("Claim fails") and proof.stdout.endswith(f"Report: {above}p/results/report.html\n")
+
+
 def test_without_results_verdict_says_what_makes_them(place):
     result = CliRunner().invoke(app, ["results", "show"])
     assert "name the results (--from), or make them" in str(result.exception)

@@ -35,9 +35,9 @@ def show_results(
 
 def _print_verdict(results: Path | None, json: bool, metrics: bool) -> int:
     """Print what was found in a results folder, by default the newest; return the exit status of a proof's verdict, else 0."""
-    from speedproof.run.proof.find import check_finished, find_results, read_verdict
+    from speedproof.run.proof.find import check_finished, find_proof, find_results, read_verdict
 
-    results = find_results(Path("results")) if results is None else results
+    results = find_proof(find_results(Path("results")) if results is None else results)
     check_finished(results)
     proof = read_verdict(results)
     if proof is None:

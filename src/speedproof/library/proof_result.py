@@ -19,7 +19,7 @@ from speedproof.results.comparison import Comparison, Measured, Ratio
 from speedproof.results.folder import read_current_comparison
 from speedproof.results.run_record import Mode
 from speedproof.run.archive.rebuild import rebuild_report
-from speedproof.run.proof.find import RESULTS, VERDICT_FILE, check_finished, read_verdict
+from speedproof.run.proof.find import RESULTS, check_finished, find_proof, read_verdict
 from speedproof.run.proof.verdict import JudgedObjection, Verdict, list_objections
 from speedproof.run.staleness import check_current
 from speedproof.stats.finding import RatioFinding
@@ -201,9 +201,7 @@ def load(folder: str | Path) -> ProofResult:
         SpeedproofError: there are no results, they are damaged, or they changed since they were compared
     """
     with as_guest():
-        place = Path(folder).absolute()
-        if place.name == RESULTS and (place.parent / VERDICT_FILE).is_file():
-            place = place.parent
+        place = find_proof(Path(folder).absolute())
         check_finished(place)
         verdict = read_verdict(place)
         return _describe_record(place) if verdict is None else describe_proof(verdict, place)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from speedproof.report.document import PAGE_FILE
 from speedproof.results.comparison import COMPARISON_FILE
 from speedproof.results.files import read_record
 from speedproof.results.run_record import PROGRAMS
@@ -36,6 +37,12 @@ def take_results(given: Path | None) -> Path:
     return folder / RESULTS if (folder / VERDICT_FILE).is_file() else folder
 
 
+def find_proof(folder: Path) -> Path:
+    """Return the proof's folder if these are the results inside it, else the folder itself."""
+    above = folder.parent if folder.name == RESULTS else folder.absolute().parent  # a relative path stays one
+    return above if folder.absolute().name == RESULTS and (above / VERDICT_FILE).is_file() else folder
+
+
 def list_results(folder: Path) -> dict[Path, str]:
     """Return the results folder that this is, or all those one folder below, each with its name; a proof's has the proof's.
 
@@ -52,9 +59,12 @@ def list_results(folder: Path) -> dict[Path, str]:
 
 
 def read_verdict(folder: Path) -> Verdict | None:
-    """Return the verdict of a proof's folder; None of any other, and of one without."""
-    path = folder / VERDICT_FILE
-    return read_record(path, Verdict) if path.is_file() else None
+    """Return the verdict of a proof's folder, with the path of its report from here; None of any other, and of one without."""
+    path, page = folder / VERDICT_FILE, folder / RESULTS / PAGE_FILE
+    if not path.is_file():
+        return None
+    verdict = read_record(path, Verdict)
+    return verdict.model_copy(update={"report": str(page)}) if page.is_file() else verdict
 
 
 def check_finished(folder: Path) -> None:
