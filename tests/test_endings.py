@@ -129,3 +129,25 @@ def test_an_interrupted_command_ends_in_one_line():
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (130, b"speedproof: interrupted\n")
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("module", ["typer", "speedproof.run.proof.find"])  # before the command begins, and in it
+def test_a_command_that_is_stopped_while_it_starts_ends_in_one_line(stop, module):
+    program = (
+        "import os, sys\nclass Stops:\n"
+        f"    def find_spec(self, name, *_): os.kill(os.getpid(), {stop.value}) if name == {module!r} else None\n"
+        f"sys.meta_path.insert(0, Stops())\nsys.argv = ['speedproof', *{VERDICT!r}]\nfrom speedproof.cli import main; main()"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"speedproof: interrupted\n")
+
+
+def test_a_forked_process_of_a_command_ends_by_its_signal():
+    program = (
+        "import os, signal, sys\nimport speedproof.cli.exits as exits\n"
+        "def fork(_):\n    if os.fork() == 0: os.kill(os.getpid(), signal.SIGTERM)\n    print(os.wait()[1])\n"
+        "exits.run_app = fork\nfrom speedproof.cli import main; main()"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"15\n", b"")

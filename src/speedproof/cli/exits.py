@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import typer
 
+from speedproof.cli import INTERRUPTED
 from speedproof.cli.options import USAGE_ERROR, HelpfulCommand, asks_for_json, explain_usage, name_command, take_own_words
 from speedproof.util.errors import ConfigError, SpeedproofError, StorageError, explain_os_error
 from speedproof.util.failure_reasons import leave_reason
@@ -173,7 +174,7 @@ def run_app(app: typer.Typer) -> None:
         _drop_output()
         _end(explain_os_error(error))
     except SystemExit as ended:
-        if ended.code == _INTERRUPTED:
+        if ended.code == INTERRUPTED:
             sys.stderr.write("speedproof: interrupted\n")
         raise
 
@@ -210,9 +211,6 @@ def _replace_closed_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
-
-
-_INTERRUPTED = 130  # typer's exit status on Ctrl-C
 
 
 def _end(error: SpeedproofError) -> NoReturn:
