@@ -31,6 +31,7 @@ PROVE = ["prove", "true", "true"]
             [*PROVE, "--workdir", "comit"],
             "prove: --workdir: must be 'copy', 'commit' or 'here' (given: 'comit'); did you mean commit?",
         ),
+        ([*PROVE, "--device", "gpu"], "prove: --device: must be 'auto', 'cuda' or 'cpu' (given: 'gpu'); did you mean cuda?"),
         ([*PROVE, "--job", "core=8"], "prove: --job core: unknown key; did you mean cores?"),
         (["prove"], "prove: commands: missing; see `speedproof prove --help`"),
         (["results", "show", "--results", "r"], "results show: --results is now called --from; use --from"),
@@ -47,6 +48,20 @@ def test_a_command_line_that_is_wrong_is_one_line_and_json_if_asked_for(tmp_path
     found = json.loads(asked.stdout)
     assert (found["outcome"], found["exit_status"], found["message"]) == ("error", 3, str(asked.exception))
     assert plain.stdout == ""
+
+
+@pytest.mark.parametrize(("given", "meant"), [("sec", "s"), ("Seconds", "s"), ("milliseconds", "ms"), ("hours", "h"), ("mss", "ms")])
+def test_a_unit_in_other_words_is_asked_for(tmp_path, monkeypatch, given, meant):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, [*PROVE, "--epoch-s", "(a)", "--unit", given])
+    assert str(result.exception).endswith(f"(given: '{given}'); did you mean {meant}?")
+
+
+@pytest.mark.parametrize(("given", "meant"), [("wall tme", "wall time"), ("epoch tim", "epoch time")])
+def test_a_metric_in_words_is_asked_for(tmp_path, monkeypatch, given, meant):
+    monkeypatch.chdir(tmp_path)
+    said = str(CliRunner().invoke(app, [*PROVE, "--metric", given]).exception)
+    assert ", wall time, epoch time, rate; " in said and said.endswith(f"did you mean {meant}?")
 
 
 def test_a_metric_and_a_profile_that_are_not_there_are_asked_for_by_the_names_that_are_close(tmp_path, monkeypatch):

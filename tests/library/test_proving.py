@@ -88,6 +88,20 @@ def test_an_option_that_there_is_not_is_an_error_of_the_same_kind(place):
         speedproof.prove(*COMMANDS, ronds=6)
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["python", "t.py"], "a command must be a string (given: ['python', 't.py']); pass 'python t.py'"),
+        (3, "a command must be a string (given: 3); pass each command as one string, such as 'python train.py'"),
+        ([], "a command must be a string (given: []); pass each command as one string, such as 'python train.py'"),
+    ],
+)
+def test_a_command_that_is_no_text_is_an_error_of_the_same_kind(place, command, said):
+    with pytest.raises(speedproof.SpeedproofError) as raised:
+        speedproof.prove(command, "true")
+    assert str(raised.value) == f"prove: {said}"
+
+
 def test_what_the_system_refuses_is_an_error_of_the_same_kind(place):
     (place / "taken").write_text("")
     with pytest.raises(speedproof.SpeedproofError, match="taken"):

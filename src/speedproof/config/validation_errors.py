@@ -7,6 +7,7 @@ from pydantic import BaseModel, ValidationError, ValidationInfo
 from pydantic_core import ErrorDetails
 
 from speedproof.util.text import suggest
+from speedproof.util.units import UNIT_WORDS
 
 NameKey = Callable[[str], str]
 
@@ -40,6 +41,10 @@ _PHRASES = {
 }
 
 
+# What people call values whose names are not similar.
+_OTHER_WORDS = {"gpu": "cuda", **{word: unit for unit, words in UNIT_WORDS.items() for word in words.split()}}
+
+
 def key_names(info: ValidationInfo) -> NameKey:
     """Return how a model's messages call its keys: as a file has them, or as the context of its validation says (`name`)."""
     return (info.context or {}).get("name", str)
@@ -61,7 +66,9 @@ def explain_problem(problem: ErrorDetails, model: type[BaseModel], keys_in: str 
         return f"unknown key{suggest(key, known) or f'; remove it, or see {keys_in} for the keys there are'}"
     if problem["type"] == "value_error":
         return str(problem["ctx"]["error"])
-    close = suggest(problem["input"], _find_schema(model, _list_parts(problem)).get("enum", []))
+    known = _find_schema(model, _list_parts(problem)).get("enum", [])
+    meant = _OTHER_WORDS.get(str(problem["input"]).lower())
+    close = suggest(meant if meant in known else problem["input"], known)
     return f"{phrase_problem(problem)}{'' if problem['type'] == 'missing' else describe_given(problem)}{close}"
 
 

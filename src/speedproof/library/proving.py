@@ -1,6 +1,7 @@
 """`speedproof.prove`: the command of that name as a function. Its options are those of :class:`ProofRequest`."""
 
 import keyword
+import shlex
 from collections.abc import Callable
 from inspect import Parameter, signature
 from os import PathLike, fspath
@@ -71,11 +72,20 @@ def prove(
 
     with as_guest(), Status(quiet=not verbose) as status:
         status.go_on_with("starting")
-        request = make_request({"commands": [fspath(command) for command in commands], **_read_options(options)})
+        request = make_request({"commands": [*map(_read_command, commands)], **_read_options(options)})
         verdict = prove_request(request, Path(out), Path.cwd(), status)
         if verbose:
             print_verdict(verdict)
         return describe_proof(verdict, Path(out))
+
+
+def _read_command(command: Any) -> str:
+    """Return a command as the command line takes it; raise :class:`ConfigError` if it is no text and no path."""
+    if isinstance(command, str | PathLike):
+        return fspath(command)
+    is_words = isinstance(command, list | tuple) and command and all(isinstance(word, str) for word in command)
+    passed = repr(shlex.join(command)) if is_words else "each command as one string, such as 'python train.py'"
+    raise ConfigError(f"prove: a command must be a string (given: {command!r:.80}); pass {passed}")
 
 
 def _read_options(options: dict[str, Any]) -> dict[str, Any]:

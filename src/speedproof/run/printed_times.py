@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from speedproof.config.reading import TimeUnit
 from speedproof.util.errors import RecordError
+from speedproof.util.units import UNIT_WORDS
 
 UNIT_S: dict[TimeUnit, float] = {  # from the smallest on
     "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0,
@@ -15,15 +16,7 @@ UNIT_TITLES = {
     "ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds", "min": "minutes", "h": "hours",
     "h:mm:ss": "h:mm:ss",
 }  # fmt: skip
-_UNIT_WORDS: dict[TimeUnit, str] = {
-    "ns": "ns nsec nsecs nanosecond nanoseconds",
-    "us": "us µs μs usec usecs microsecond microseconds",
-    "ms": "ms msec msecs millisecond milliseconds",
-    "s": "s sec secs second seconds",
-    "min": "min mins minute minutes",
-    "h": "h hr hrs hour hours",
-}
-_SPELLINGS = {word: unit for unit, words in _UNIT_WORDS.items() for word in words.split()}
+_SPELLINGS = {word: unit for unit in UNIT_S for word in UNIT_WORDS[unit].split()}
 _PUNCTUATION = ",;)]}"
 _ANY_UNIT = "|".join(sorted(_SPELLINGS, key=len, reverse=True))
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.(?P<decimals>\d*))?|\.(?P<bare>\d+))(?:e(?P<exponent>[+-]?\d{1,4}))?", re.IGNORECASE)

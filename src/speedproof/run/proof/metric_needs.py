@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from speedproof.config.validation_errors import NameKey
 from speedproof.results.run_record import EPOCHS_FILE
-from speedproof.stats.metrics import METRICS, Metric
+from speedproof.stats.metrics import METRIC_WORDS, METRICS, Metric
 from speedproof.util.errors import ConfigError
 from speedproof.util.text import suggest
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def list_mistakes_of_metric(request: "ProofRequest", name: NameKey) -> list[str]:
     """Return why no run of a request has the metric that it names; `name` is how messages call keys."""
-    known = [one for one, metric in METRICS.items() if metric.compared and metric.judged]
+    known = [*(one for one, metric in METRICS.items() if metric.compared and metric.judged), *METRIC_WORDS]
     if request.metric is None:
         return []
     if request.metric not in known:
