@@ -50,7 +50,9 @@ def test_a_command_line_that_is_wrong_is_one_line_and_json_if_asked_for(tmp_path
     assert plain.stdout == ""
 
 
-@pytest.mark.parametrize(("given", "meant"), [("sec", "s"), ("Seconds", "s"), ("milliseconds", "ms"), ("hours", "h"), ("mss", "ms")])
+@pytest.mark.parametrize(
+    ("given", "meant"), [("sec", "s"), ("Seconds", "s"), ("milliseconds", "ms"), ("hours", "h"), ("mss", "ms")]
+)
 def test_a_unit_in_other_words_is_asked_for(tmp_path, monkeypatch, given, meant):
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, [*PROVE, "--epoch-s", "(a)", "--unit", given])

@@ -780,7 +780,9 @@ def test_verdict_finds_the_proof_and_ends_as_it_did(place, measured, claim, stat
 @pytest.mark.parametrize("where", [".", "below"])
 def test_the_results_of_a_proof_answer_as_the_proof_does(place, measured, monkeypatch, where):
     measured()
-    assert CliRunner().invoke(app, ["prove", *COMMANDS, *READ, "--rounds", "6", "--claim", ">= 2.5", "--out", "p"]).exit_code == 1
+    assert (
+        CliRunner().invoke(app, ["prove", *COMMANDS, *READ, "--rounds", "6", "--claim", ">= 2.5", "--out", "p"]).exit_code == 1
+    )
     (place / "p/results/report.html").touch()
     (place / "below").mkdir(exist_ok=True)
     monkeypatch.chdir(place / where)

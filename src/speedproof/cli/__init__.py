@@ -3,7 +3,7 @@
 import os
 import sys
 
-INTERRUPTED = 130  # typer's exit status on Ctrl-C, too
+INTERRUPTED_STATUS = 130  # typer's exit status on Ctrl-C, too
 
 
 def _forget_working_folder() -> None:
@@ -22,7 +22,7 @@ def _end_interrupted(*_: object) -> None:
     try:
         os.write(2, b"speedproof: interrupted\n")
     finally:
-        os._exit(INTERRUPTED)
+        os._exit(INTERRUPTED_STATUS)
 
 
 def _interrupt(*_: object) -> None:

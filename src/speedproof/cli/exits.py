@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from speedproof.cli import INTERRUPTED
+from speedproof.cli import INTERRUPTED_STATUS
 from speedproof.cli.options import USAGE_ERROR, HelpfulCommand, asks_for_json, explain_usage, name_command, take_own_words
 from speedproof.util.errors import ConfigError, SpeedproofError, StorageError, explain_os_error
 from speedproof.util.failure_reasons import leave_reason
@@ -174,7 +174,7 @@ def run_app(app: typer.Typer) -> None:
         _drop_output()
         _end(explain_os_error(error))
     except SystemExit as ended:
-        if ended.code == INTERRUPTED:
+        if ended.code == INTERRUPTED_STATUS:
             sys.stderr.write("speedproof: interrupted\n")
         raise
 
