@@ -202,3 +202,47 @@ def test_of_two_loops_that_which_the_gpu_works_for_is_taken(tmp_path):
     make_loop(MadeLoop(steps=200, kernels=(("small", 20),) * 4, host=300, name="infer {}", start=100_000), trace)
     summary = analyze_trace(trace.write(tmp_path))
     assert (summary.found.name, [us(epoch.duration_s) for epoch in summary.epochs]) == ("train #", [10_000] * 10)
+
+
+def make_uneven(lengths, steps_in=lambda number: 1, name="step {}"):
+    """On the CPU: ranges of these lengths in turn, 1 us apart; each ends with some optimizer's steps of 2 us each."""
+    trace, at = TraceBuilder(), 0
+    for number, length in enumerate(lengths):
+        trace.range(name.format(number), at, at + length)
+        for place in range(steps_in(number)):
+            trace.range("Optimizer.step#SGD.step", at + length - 3 * place - 3, at + length - 3 * place - 1)
+        at += length + 1
+    return trace
+
+
+UNEVEN = [900, 100, 1000, 80, 1200, 90, 700, 100, 950, 80]
+
+
+@pytest.mark.parametrize(
+    ("steps_in", "name"),
+    [
+        (lambda number: 1, "step #"),
+        (lambda number: 2, "step #"),  # two optimizers
+        (lambda number: min(number, 1), "step #"),  # a gradient scaler skips the first
+        (lambda number: 1 + number % 5, "Optimizer.step#SGD.step"),  # stages of different numbers of steps
+        (lambda number: number % 2, "Optimizer.step#SGD.step"),  # parts of a step
+    ],
+)
+def test_uneven_ranges_around_equally_many_steps_of_an_optimizer_are_the_iterations(tmp_path, steps_in, name):
+    summary = analyze_trace(make_uneven(UNEVEN, steps_in).write(tmp_path, "kineto"))
+    assert summary.found.name == name
+    if name == "step #":
+        assert [us(epoch.duration_s) for epoch in summary.epochs] == UNEVEN
+
+
+def test_an_uneven_range_around_an_even_one_that_leaves_gaps_is_the_iteration(tmp_path):
+    # Steps of 100 and 410 us in turn. From one `forward` to the next 150 and 360 us pass: these are alike.
+    trace = TraceBuilder()
+    for number in range(12):
+        at, length, before = (255 * number, 100, 10) if number % 2 == 0 else (255 * number - 155, 410, 60)
+        trace.range(f"step {number}", at, at + length)
+        trace.range("forward", at + before, at + before + 30)
+        for place in range(4):
+            trace.range("layer", at + before + 1 + 7 * place, at + before + 5 + 7 * place)
+    summary = analyze_trace(trace.write(tmp_path))
+    assert (summary.found.name, [us(epoch.duration_s) for epoch in summary.epochs]) == ("step #", [100, 410] * 6)

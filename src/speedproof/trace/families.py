@@ -1,21 +1,22 @@
 """Families of ranges, whose names differ in numbers alone: which of them are a loop's iterations, and why others are not."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from speedproof.trace.events import bounds_of
-from speedproof.trace.intervals import Array, Intervals, outermost
+from speedproof.trace.intervals import Array, Intervals, holder, outermost
 from speedproof.trace.launched_work import LaunchedWork
 from speedproof.trace.repetition import are_alike
-from speedproof.trace.roles import is_library
+from speedproof.trace.roles import is_library, is_optimizer_step
 from speedproof.trace.unmarked_loops import leave_far
 from speedproof.util.numbers import format_value
 
 _ENOUGH = 0.5  # ranges that nobody named must hold this share of what begins on their thread while they last
 FILLED = 0.9  # ranges that cover this share of their span are the iterations; else these last from start to start
+_ALIKE = 0.75  # of a family's ranges must hold the same number of inner ones, so that they are the same work
 _MOST_SET_ASIDE = 3  # named at most
 
 _TOO_LITTLE = "less than half of the ranges and calls of their thread begin in them"
@@ -48,6 +49,9 @@ def choose_family(
     holds less than half of the GPU's work, that which holds most of this work. If there is none, also return which repeat, and
     why they are not chosen.
 
+    Ranges of uneven lengths count if they lie around the chosen ones, or around an optimizer's steps, and each holds equally
+    many of these: then they repeat the same work, and took different times for it.
+
     Args:
         ranges: those of one thread, of names without numbers
         calls: when its CUDA calls begin
@@ -55,21 +59,51 @@ def choose_family(
         kernels: returns the kernels of it
 
     """
-    families: list[tuple[int, int, int, str]] = []  # by work, what begins in them, and how few they are
+    families: list[_Family] = []
+    uneven: list[_Family] = []
     set_aside: list[tuple[int, int, str, str]] = []  # by work and number; why
     around = ranges[~ranges["name"].duplicated(keep=False)]
-    for family in _list_families(ranges, calls):
+    everything = list(_list_families(ranges, calls))
+    for family in everything:
         if why := _find_obstacle(family, around, work, kernels):
             set_aside.append((_sum_inside(family.spans, work), len(family.spans), family.name, why))
+            uneven += [family] if why == _UNEVEN and not _is_part(family.spans, around, work) else []
         else:
-            families.append((_work_of(family.spans, work), family.held, -len(family.spans), family.name))
-    if not families:
-        all_ns = int(work.summed_ns[-1])
-        shown = sorted((one for one in set_aside if not is_library(one[2])), reverse=True)[:_MOST_SET_ASIDE]
-        return None, [_describe_set_aside(name, why, work_ns, all_ns) for work_ns, _, name, why in shown]
-    best = max(families, key=lambda family: family[1:3])
-    enough = best[0] >= _ENOUGH * int(work.summed_ns[-1])
-    return (best if enough else max(families, key=lambda family: family[:3]))[3], []
+            families.append(family)
+    best = _choose_best(families, work)
+    inner = [family for family in everything if is_optimizer_step(family.name)] if best is None else [best]
+    if (outer := _choose_around(inner, uneven)) is not None:
+        return outer.name, []
+    return (None, _describe_largest(set_aside, work)) if best is None else (best.name, [])
+
+
+def _choose_best(families: Sequence[_Family], work: LaunchedWork) -> _Family | None:
+    held = [(_work_of(family.spans, work), family.held, -len(family.spans), family.name, family) for family in families]
+    best = max(held, key=lambda one: one[1:3], default=None)
+    if best is not None and best[0] < _ENOUGH * int(work.summed_ns[-1]):
+        best = max(held, key=lambda one: one[:3])
+    return None if best is None else best[-1]
+
+
+def _choose_around(inner: Sequence[_Family], uneven: Sequence[_Family]) -> _Family | None:
+    """Return the outermost uneven family around one of the inner ones, of which each of its ranges holds the same number."""
+    around = [outer for outer in uneven if any(_hold_alike(outer.spans, one.spans) for one in inner)]
+    return max(around, key=lambda family: (family.held, -len(family.spans)), default=None)
+
+
+def _hold_alike(outer: Intervals, inner: Intervals) -> bool:
+    """Return whether most of a family's ranges hold the same number of inner ones, which do not fill the time by themselves."""
+    at = holder(outer, inner.start)
+    inside = (at >= 0) & (inner.end <= np.append(outer.end, 0)[at])
+    counts = np.bincount(at[inside], minlength=len(outer))
+    usual = int(np.median(counts))
+    return not _fills(inner) and usual > 0 and float((counts == usual).mean()) >= _ALIKE and float(inside.mean()) >= _ALIKE
+
+
+def _describe_largest(set_aside: list[tuple[int, int, str, str]], work: LaunchedWork) -> list[str]:
+    all_ns = int(work.summed_ns[-1])
+    shown = sorted((one for one in set_aside if not is_library(one[2])), reverse=True)[:_MOST_SET_ASIDE]
+    return [_describe_set_aside(name, why, work_ns, all_ns) for work_ns, _, name, why in shown]
 
 
 def _list_families(ranges: pd.DataFrame, calls: Array) -> Iterator[_Family]:
@@ -115,8 +149,11 @@ def _work_of(family: Intervals, work: LaunchedWork) -> int:
 
 def _lengths_of(family: Intervals) -> Array:
     """Return how long iterations last that are a family's ranges, or, where these leave gaps, last from start to start."""
-    filled = int(family.length.sum()) >= FILLED * int(family.end[-1] - family.start[0])
-    return family.length if filled else np.diff(family.start)
+    return family.length if _fills(family) else np.diff(family.start)
+
+
+def _fills(family: Intervals) -> bool:
+    return int(family.length.sum()) >= FILLED * int(family.end[-1] - family.start[0])
 
 
 def _lengths_on_gpu(family: Intervals, kernels: LaunchedWork) -> Array:

@@ -20,7 +20,7 @@ from speedproof.trace.events import Trace, bounds_of, rename, with_names
 from speedproof.trace.families import FILLED, choose_family, disjoint
 from speedproof.trace.intervals import Intervals, holder
 from speedproof.trace.launched_work import order_by_launch, order_kernels
-from speedproof.trace.roles import EPOCH, runs_engine
+from speedproof.trace.roles import EPOCH, OPTIMIZER, is_optimizer_step, runs_engine
 from speedproof.trace.unmarked_loops import (
     FAR,
     LoopPattern,
@@ -35,8 +35,6 @@ from speedproof.util.units import NS_PER_S
 
 WHOLE_TRACE = "whole trace"
 _STEP_OF_TORCH = re.compile(r"ProfilerStep#\d+")  # what torch.profiler calls a step
-_OPTIMIZER = "Optimizer."  # what torch.profiler marks of each optimizer
-_STEP_OF_OPTIMIZER = f"{_OPTIMIZER}step#"  # before its class
 
 _NUMBER = re.compile(r"#*\d+")
 # What torch.compile calls a graph, by a hash; its start tells graphs apart.
@@ -230,7 +228,7 @@ def _take_unmarked(trace: Trace) -> Iterations | None:
     Iterations without bounds say that what repeats is too little of the loop.
     """
     process, thread = find_main_thread(trace)
-    ranges = with_names(_on(trace.ranges, process, thread), lambda name: not name.startswith(_OPTIMIZER))
+    ranges = with_names(_on(trace.ranges, process, thread), lambda name: not name.startswith(OPTIMIZER))
     ranges = ranges.assign(name=ranges["name"].cat.remove_unused_categories())
     tables = (ranges, rename(ranges, without_numbers))
     siblings = next(filter(None, (find_sibling_loop(table, thread) for table in tables)), None)
@@ -261,7 +259,7 @@ def _take_engine(trace: Trace) -> Iterations | None:
 def _take_optimizer_steps(trace: Trace) -> Iterations | None:
     """Return iterations of one optimizer's steps, of several that which steps most, None where none steps twice."""
     steps = trace.ranges["name"].value_counts()  # the most frequent first
-    name = next((str(name) for name, count in steps.items() if count > 1 and str(name).startswith(_STEP_OF_OPTIMIZER)), None)
+    name = next((str(name) for name, count in steps.items() if count > 1 and is_optimizer_step(str(name))), None)
     return None if name is None else _take_named(trace, [name])
 
 

@@ -32,6 +32,9 @@ _WRITES = re.compile(
 
 # A call of TensorRT, which marks each layer in it.
 _ENGINE = re.compile(r"ExecutionContext::\w+")
+# What torch.profiler marks of each optimizer, and of its steps before the optimizer's class.
+OPTIMIZER = "Optimizer."
+_STEP_OF_OPTIMIZER = f"{OPTIMIZER}step#"
 # What C++ libraries name by themselves.
 _LIBRARY = re.compile(r"(cub|thrust|raft|rmm|cudf)::|nccl[A-Z]")
 
@@ -69,6 +72,11 @@ def goes_backward(name: str) -> bool:
 def updates(name: str) -> bool:
     """Return whether a range changes the weights: training's last phase."""
     return _UPDATES.search(name) is not None
+
+
+def is_optimizer_step(name: str) -> bool:
+    """Return whether torch.profiler marked a step of an optimizer."""
+    return name.startswith(_STEP_OF_OPTIMIZER)
 
 
 def writes(name: str) -> bool:
