@@ -211,7 +211,7 @@ def test_a_change_of_what_lies_between_the_ranges_has_the_right_sign(tmp_path):
     difference = compare_traces(ablation(613, 107).write(tmp_path / "a"), ablation(100, 110).write(tmp_path / "b"))
     assert (difference.unit, us(difference.epoch_a_s), us(difference.epoch_b_s)) == ("step", 720, 210)
     assert us(difference.total_s) == -510
-    assert difference.notes == ["most of the difference is host time that the traces do not explain: -0.000513 s"]
+    assert difference.notes == ["most of the difference is host time that the traces do not explain: -0.513 ms"]
 
 
 def test_doubts_are_said_first(tmp_path):

@@ -41,6 +41,29 @@ def test_the_interval_is_welchs(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("other", "notes"),
+    [
+        ([500, 1050, 1250, 890], []),  # 30 us more, within the spread
+        (
+            [500, 2050, 2250, 1890],
+            ["most of the difference cannot be explained: +1.030 of +1.030 ms belong to no phase"],
+        ),
+    ],
+)
+def test_only_a_difference_beyond_the_spread_is_called_unexplained(tmp_path, other, notes):
+    """On the CPU, each step has a phase of 100 us; the rest is in none."""
+    folders = []
+    for name, lengths in (("a", [500, 1000, 1200, 900]), ("b", other)):
+        trace, at = TraceBuilder(), 0
+        for number, length in enumerate(lengths):
+            trace.range(f"step {number}", at, at + length)
+            trace.range("forward", at, at + 100)
+            at += length
+        folders.append(trace.write(tmp_path / name))
+    assert compare_traces(*folders).notes == notes
+
+
 def test_what_is_within_the_spread_is_no_difference(tmp_path):
     a, b = [500, 1000, 1200, 900], [500, 1050, 1250, 890]
     difference = compare_traces(uneven(a).write(tmp_path / "a"), uneven(b).write(tmp_path / "b"))

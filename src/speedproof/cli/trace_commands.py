@@ -121,8 +121,9 @@ def diff(
     with _as_trace(a, out) as one, _as_trace(b, out) as other:
         phases = _read_phases(phase)
         choices = (Choice(epoch, phases, process_a, whole), Choice(epoch, phases, process_b, whole))
-        summaries, choices = analyze_pair(one, other, analyze_chosen, choices)
-        difference = compare_summaries(*summaries, names=(str(a), str(b)), samples=samples)
+        names = str(a), str(b)
+        summaries, choices = analyze_pair(one, other, analyze_chosen, choices, names)
+        difference = compare_summaries(*summaries, names, samples)
         write_difference(difference, out)
         if page or perfetto:
             shown = _choose_summarized(choices, summaries)

@@ -87,8 +87,9 @@ class AnalyzedTrace:
         if not isinstance(other, AnalyzedTrace):
             other = _analyze(Path(other), replace(self._choice, process=None))
         with as_guest():
-            summaries, _ = analyze_pair(self, other, _analyze_again, (self._choice, other._choice))
-            return TraceDifference(compare_summaries(*summaries, (str(self.path), str(other.path)), samples))
+            names = str(self.path), str(other.path)
+            summaries, _ = analyze_pair(self, other, _analyze_again, (self._choice, other._choice), names)
+            return TraceDifference(compare_summaries(*summaries, names, samples))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path.name}: {self.sentence}>"

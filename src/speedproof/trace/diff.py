@@ -1,6 +1,7 @@
 """The difference between two traces' epochs, term by term: the terms and the residual sum to it exactly."""
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ from speedproof.trace.similarity import (
     describe_unexplained,
     find_condition,
     find_obstacle,
+    find_other_kind,
+    find_shared_range,
     list_doubts,
     marks_differ,
     match_process,
@@ -39,11 +42,14 @@ def analyze_pair(
     b: _Trace,
     analyze: Callable[[_Trace, Choice], Summary],
     choices: tuple[Choice, Choice] = (CHOOSES_NOTHING, CHOOSES_NOTHING),
+    names: tuple[str, str] = ("A", "B"),
 ) -> tuple[tuple[Summary, Summary], tuple[Choice, Choice]]:
     """Summarise two traces so that they can be compared, and return the choices by which that was done.
 
     If none of several processes in `b` is chosen, it is the one that corresponds to that of `a`. If only one marks its
     iterations, and its kernels repeat just as its ranges do, both are taken by their kernels: a program may be marked or not.
+    If they mark them by different ranges, and both have one of these, both are taken by that. Raises :class:`RecordError` if
+    nobody chose the ranges, and they are of different kinds.
     """
     chosen, summaries = choices, (analyze(a, choices[0]), analyze(b, choices[1]))
     if chosen[1].process is None and (matching := match_process(*summaries)) is not None:
@@ -54,7 +60,23 @@ def analyze_pair(
         by_kernels = analyze(a, without[0]), analyze(b, without[1])
         if all(repeats_alike(*both) for both in zip(summaries, by_kernels, strict=True)):
             return by_kernels, without
+    if any(choice.epoch is not None for choice in chosen):
+        return summaries, chosen
+    if (shared := find_shared_range(*summaries)) is not None:
+        chosen = replace(chosen[0], epoch=re.escape(shared)), replace(chosen[1], epoch=re.escape(shared))
+        return (_take_by(summaries[0], a, analyze, chosen[0]), _take_by(summaries[1], b, analyze, chosen[1])), chosen
+    if (other_kind := find_other_kind(*summaries)) is not None:
+        raise RecordError(f"{names[0]} and {names[1]}: {other_kind}")
     return summaries, chosen
+
+
+def _take_by(found: Summary, trace: _Trace, analyze: Callable[[_Trace, Choice], Summary], choice: Choice) -> Summary:
+    """Summarise a trace by the range that the other one has, too, and note which one this replaces."""
+    summary = analyze(trace, choice)
+    if summary.found.name == found.found.name:
+        return summary
+    note = f"its iterations are `{summary.found.name}`, as in the other trace; by itself it would have `{found.found.name}`"
+    return summary.model_copy(update={"warnings": [note, *summary.warnings]})
 
 
 def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: tuple[float, float] | None = None) -> Difference:
@@ -80,15 +102,11 @@ def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: t
     terms = [_compare_term(variants, kind, part, name) for kind, part, name in keys if kind != "residual"]
     residuals = [variant.sum_of("residual") for variant in variants]
     totals = [variant.sum_of() for variant in variants]
-    by_name: dict[str, float] = defaultdict(float)
-    for term in terms:
-        by_name[term.name] += term.seconds_per_epoch
     interval = measure_interval(a, b, totals[1] - totals[0])
-    unexplained = describe_unexplained(by_name, residuals[1] - residuals[0], totals[1] - totals[0])
-    return Difference(
+    difference = Difference(
         unit=a.found.unit,
         condition=find_condition(a, b),
-        notes=[*list_doubts(a, b), *([] if unexplained is None else [unexplained])],
+        notes=list(list_doubts(a, b)),
         kernels=_compare_kernels(a, b),
         a=names[0],
         b=names[1],
@@ -106,6 +124,15 @@ def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: t
         residual_per_sample_s=_change_per_sample(variants, residuals),
         total_per_sample_s=_change_per_sample(variants, totals),
     )
+    return difference if difference.is_within_spread else _note_unexplained(difference)
+
+
+def _note_unexplained(difference: Difference) -> Difference:
+    by_name: dict[str, float] = defaultdict(float)
+    for term in difference.terms:
+        by_name[term.name] += term.seconds_per_epoch
+    note = describe_unexplained(by_name, difference.residual_s, difference.total_s)
+    return difference if note is None else difference.model_copy(update={"notes": [*difference.notes, note]})
 
 
 def write_differences(results: Results) -> None:

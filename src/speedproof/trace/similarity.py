@@ -8,7 +8,7 @@ import numpy as np
 from speedproof.results.summary import Summary
 from speedproof.trace.causes import HOST, NO_RANGE
 from speedproof.trace.kernel_groups import OTHER
-from speedproof.trace.roles import EPOCH
+from speedproof.trace.roles import EPOCH, is_optimizer_step
 
 _SHARED = 0.5  # of the kinds of time that one variant spends: with less in common, programs are others
 _MOSTLY = 0.5
@@ -30,13 +30,31 @@ def find_obstacle(a: Summary, b: Summary) -> str | None:
     if a.has_gpu != b.has_gpu:
         return "only one was recorded with a GPU; compare two runs on the same device"
     if (a.found.by, a.found.unit) != (b.found.by, b.found.unit):
-        first, second = (f"{found.one} `{found.name}`" for found in (a.found, b.found))
-        return (
-            f"an iteration of the first is {first}, of the second {second}; choose a range that both have (--epoch), or --whole"
-        )
+        return _describe_units(a, b)
     if a.found.name != b.found.name and a.has_gpu and not _share_kernels(a, b):
         return f"their iterations, `{a.found.name}` and `{b.found.name}`, share no kernels; give traces of the same program"
     return None
+
+
+def find_shared_range(a: Summary, b: Summary) -> str | None:
+    """Return which of two traces' iterations both have, by the name of their ranges; of two, those that cover more."""
+    if {a.found.by, b.found.by} != {"ranges"} or a.found.name == b.found.name:
+        return None
+    covers = [{candidate.name: candidate.coverage for candidate in summary.candidates} for summary in (a, b)]
+    shared = [summary.found.name for summary in (a, b) if all(summary.found.name in one for one in covers)]
+    return max(shared, key=lambda name: min(one[name] for one in covers), default=None)
+
+
+def find_other_kind(a: Summary, b: Summary) -> str | None:
+    """Return why an optimizer's steps and a program's ranges cannot be compared: without kernels, nothing relates them."""
+    if a.has_gpu or is_optimizer_step(a.found.name) == is_optimizer_step(b.found.name):
+        return None
+    return _describe_units(a, b)
+
+
+def _describe_units(a: Summary, b: Summary) -> str:
+    first, second = (f"{found.one} `{found.name}`" for found in (a.found, b.found))
+    return f"an iteration of the first is {first}, of the second {second}; choose a range that both have (--epoch), or --whole"
 
 
 def find_condition(a: Summary, b: Summary) -> str | None:
@@ -118,9 +136,11 @@ def describe_unexplained(terms: dict[str, float], residual_s: float, total_s: fl
     """
     unknown_s = sum(seconds for name, seconds in terms.items() if name in (HOST, NO_RANGE))
     if abs(residual_s) > _MOSTLY * abs(total_s):
-        return f"most of the difference cannot be explained: {residual_s:+.6f} of {total_s:+.6f} s belong to no phase"
+        return (
+            f"most of the difference cannot be explained: {1e3 * residual_s:+.3f} of {1e3 * total_s:+.3f} ms belong to no phase"
+        )
     if abs(unknown_s + residual_s) > _MOSTLY * abs(total_s):
-        return f"most of the difference is host time that the traces do not explain: {unknown_s:+.6f} s"
+        return f"most of the difference is host time that the traces do not explain: {1e3 * unknown_s:+.3f} ms"
     return None
 
 
