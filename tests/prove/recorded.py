@@ -51,6 +51,7 @@ def leave_experiment(out: Path, config: Config, epoch_s, quality=None, resolutio
         write_json(run / RUN_FILE, record)
     experiment = Experiment(
         experiment="experiment-1", variants=config.measurement.variants, quality=plan.quality, design=plan.design,
+        equivalence_margin=plan.equivalence_margin, comparisons=plan.comparisons,
         order=plan.order, runs=plan.folders(), kept=[], conditions=CONDITIONS, digests=digest_tables(folder, plan.folders()),
     )  # fmt: skip
     write_json(folder / EXPERIMENT_FILE, experiment)

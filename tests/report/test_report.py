@@ -15,8 +15,8 @@ from speedproof.report.run_again import list_commands
 from speedproof.results.comparison import COMPARISON_FILE, Throttled
 from speedproof.results.comparison_rows import Origin
 from speedproof.results.diagnosis import DOCTOR_FILE, Diagnosis, Finding
-from speedproof.results.experiment import EXPERIMENT_FILE, RUNS_FOLDER, PlannedRun, PreparedFolder, read_experiment
-from speedproof.results.files import write_json
+from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, PlannedRun, PreparedFolder, read_experiment
+from speedproof.results.files import read_json, write_json
 from speedproof.results.folder import list_experiments
 from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, NOT_ALONE, RUN_FILE, Part, read_run
 from speedproof.run.archive.rebuild import rebuild_report
@@ -278,6 +278,8 @@ def test_an_experiment_of_profiled_runs_alone_is_no_second_sitting(tmp_path):
     experiment = read_experiment(profiled / "experiments" / "experiment-1")
     for part in ("experiments", "analysis"):
         shutil.copytree(profiled / part / "experiment-1", results / part / "experiment-2")
+    plan = read_json(profiled / "experiments" / "experiment-1" / PLAN_FILE)
+    write_json(results / "experiments" / "experiment-2" / PLAN_FILE, plan | {"experiment": "experiment-2"})
     write_json(
         results / "experiments" / "experiment-2" / EXPERIMENT_FILE, experiment.model_copy(update={"experiment": "experiment-2"})
     )

@@ -175,6 +175,41 @@ def test_a_changed_and_a_missing_member_are_refused_with_what_to_do(record, use)
         read_text(record / RUN / "epochs.csv")
 
 
+def change_plan(**fields):
+    return lambda plan: json.dumps(json.loads(plan) | fields).encode()
+
+
+def turn_round(plan):
+    """Exchange the runs of the first round."""
+    one, other, *rest = json.loads(plan)["order"]
+    return change_plan(order=[other, one, *rest])(plan)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said_now", "said_of_older"),
+    [
+        (lambda plan: None, "no such file", "no such file"),
+        (lambda plan: plan[: len(plan) // 2], "was changed", "not readable as JSON"),
+        (turn_round, "was changed", "does not match its experiment's experiment.json"),
+        (change_plan(design="blocks of four"), "was changed", "does not match"),
+        (change_plan(equivalence_margin=0.05), "was changed", "does not match"),
+        (change_plan(quality_files={"judge.sh": "0"}), "was changed", None),  # which no older experiment repeats
+    ],
+)
+def test_a_plan_that_is_missing_or_of_other_runs_is_refused(record, spoil, said_now, said_of_older):
+    plan, experiment = f"{EXPERIMENT}/plan.json", json.loads(members_of(record)[f"{EXPERIMENT}/experiment.json"])
+    change(record, plan, spoil(members_of(record)[plan]))
+    with pytest.raises(RecordError, match=rf"{plan}: {said_now}.*; get the record's {EVIDENCE_FILE} again"):
+        read_results(record)
+    older = {key: value for key, value in experiment.items() if key not in ("plan", "seal")}
+    change(record, f"{EXPERIMENT}/experiment.json", json.dumps(older).encode())
+    if said_of_older is None:
+        assert read_results(record).runs
+        return
+    with pytest.raises(RecordError, match=rf"{plan}: {said_of_older}.*; get the record's {EVIDENCE_FILE} again"):
+        read_results(record)
+
+
 def test_a_changed_experiment_or_one_more_is_not_what_the_comparison_was_made_of(record):
     experiment = members_of(record)[f"{EXPERIMENT}/experiment.json"]
     for name in (f"{EXPERIMENT}/experiment.json", "experiments/experiment-2/experiment.json"):

@@ -288,11 +288,11 @@ def test_a_quality_that_cannot_be_is_refused(tmp_path):
 
 def test_experiments_of_different_qualities_are_no_results_together(tmp_path):
     results = write_example(tmp_path, Example(experiments=2, rounds=3, modes=("timed",)))
-    path = results / "experiments/experiment-2/experiment.json"
-    value = json.loads(path.read_text())
-    value["quality"] |= {"name": "perplexity", "better": "lower"}
-    value.pop("seal", None)
-    write_json(path, value)
+    for path in (results / "experiments/experiment-2").glob("*.json"):
+        value = json.loads(path.read_text())
+        value["quality"] |= {"name": "perplexity", "better": "lower"}
+        value.pop("seal", None)
+        write_json(path, value)
     with pytest.raises(RecordError, match=r"the quality of experiment-2 is perplexity"):
         read_results(results)
 

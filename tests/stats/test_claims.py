@@ -207,8 +207,8 @@ def write_apart(results):
     write_example(results, Example(experiments=1, rounds=3, variants=("baseline",)))
     other = write_example(results.parent / "other", Example(experiments=1, rounds=3, variants=("fast",)))
     moved = (other / "experiments/experiment-1").rename(results / "experiments/experiment-2")
-    experiment = json.loads((moved / "experiment.json").read_text())
-    (moved / "experiment.json").write_text(json.dumps(experiment | {"experiment": "experiment-2"}))
+    for path in (moved / "experiment.json", moved / "plan.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"experiment": "experiment-2"}))
     return read_results(results)
 
 

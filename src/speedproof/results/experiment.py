@@ -105,6 +105,10 @@ class Plan(BaseModel):
         return {name: run for name, run in named if rounds is None or run.mode != "timed" or run.round < rounds}
 
 
+# What an experiment repeats of its plan, besides the order.
+_PROMISED = ("experiment", "design", "ablation", "quality", "equivalence_margin", "comparisons")
+
+
 def is_control(folder: str) -> bool:
     """Return whether a run's folder, by its name as :meth:`Plan.folders` gives it, is one of a control."""
     parts = folder.split("-")
@@ -174,6 +178,7 @@ class Experiment(BaseModel):
     undone: dict[FileName, str] = {}  # of a closed experiment: the planned runs that it lacks, in order, and how each ended
     conditions: Conditions
     digests: dict[RelativePath, str]  # SHA-256 of every table a later step reads, by path relative to the experiment
+    plan: str | None = None  # SHA-256 of plan.json; versions before have none
     seal: str | None = None  # digest of all other fields; versions before have none
 
     @model_validator(mode="after")
@@ -202,8 +207,8 @@ def read_whole_experiment(folder: Path) -> Experiment:
     """Read a finished experiment, and check every file against its checksum.
 
     Raises:
-        RecordError: it is another experiment, or a file that a later step computes with is missing, was changed, is a link that
-            leads out of it, or has no checksum
+        RecordError: it is another experiment, or its plan or a file that a later step computes with is missing, was changed, is
+            a link that leads out of it, or has no checksum, or the plan is of other runs
 
     """
     experiment = read_experiment(folder)
@@ -216,7 +221,28 @@ def read_whole_experiment(folder: Path) -> Experiment:
     for path in (path for pattern in patterns for path in find_files(folder, pattern)):
         if path.relative_to(folder).as_posix() not in experiment.digests:
             raise RecordError(f"{path}: its experiment has no checksum of it; {cure_of(path)}")
+    read_plan(folder, experiment)
     return experiment
+
+
+def read_plan(folder: Path, experiment: Experiment) -> Plan:
+    """Read the plan of a finished experiment.
+
+    Raises:
+        RecordError: it is missing or was changed, or the experiment, as far as it got, was not run and judged as it says
+
+    """
+    path = inside(folder, PLAN_FILE)
+    if experiment.plan not in (None, sha256_of(path, keep=True)):
+        raise RecordError(f"{path}: was changed after its experiment ended; {cure_of(path)}")
+    plan = read_record(path, Plan)
+    ran = set(experiment.runs)
+    order = [(name, run) for name, run in plan.runs().items() if name in ran]
+    if order != list(zip(experiment.runs, experiment.order, strict=True)) or any(
+        getattr(plan, field) != getattr(experiment, field) for field in _PROMISED
+    ):
+        raise RecordError(f"{path}: does not match its experiment's {experiment_file(folder).name}; {cure_of(path)}")
+    return plan
 
 
 def check_files(folder: Path, experiment: Experiment, names: Iterable[str]) -> None:

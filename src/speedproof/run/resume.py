@@ -87,6 +87,7 @@ def finish_experiment(folder: Path, config: Config, plan: Plan, done: Mapping[st
         design=plan.design,
         order=list(done.values()),
         runs=list(done),
+        plan=sha256_of(folder / PLAN_FILE),
         **found,
     )
     write_sealed(folder / EXPERIMENT_FILE, experiment)
