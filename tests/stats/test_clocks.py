@@ -53,6 +53,7 @@ def ran(
             after_s=after_s * slower if arrivals == "seen" else None,
         ),
         continued=[],
+        techniques={},
         resolution_s=digit_s / 2 or None,
         process_s=start_up_s * slower + span_s + after_s * slower,
     )

@@ -19,7 +19,7 @@ def runs(process_s, judging_s=(), read=(), changed=(), warm_up=None):
         for one, file in zip(judging_s or [None] * 4, read or [None] * 4, strict=True)
     ]
     epochs = pd.DataFrame({"epoch": [1, 2], "train_s": [process_s / 2] * 2})
-    described = [SimpleNamespace(observed=one, process_s=process_s, continued=[]) for one in seen]
+    described = [SimpleNamespace(observed=one, process_s=process_s, continued=[], techniques={}) for one in seen]
     return [SimpleNamespace(run=one, observed=one.observed, epochs=epochs) for one in described]
 
 

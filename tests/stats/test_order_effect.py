@@ -28,7 +28,7 @@ def examine(take_s, rounds=12, metric="process_s", outcome="faster", observed=Ob
     for planned, place in zip(order, place_runs(order), strict=True):
         key = planned.round, planned.variant
         values[key] = take_s(planned.variant, place.follows, planned.round) * (1 + NOISE.uniform(-0.002, 0.002))
-        runs[key] = SimpleNamespace(place=place, run=SimpleNamespace(observed=observed))
+        runs[key] = SimpleNamespace(place=place, run=SimpleNamespace(observed=observed, techniques={}))
     both = [((number, "a"), (number, "b")) for number in range(rounds)]
     pairs = [(values[one], values[other]) for one, other in both]
     centre = math.exp(sum(math.log(one / other) for one, other in pairs) / rounds)

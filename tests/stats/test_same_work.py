@@ -17,7 +17,7 @@ MIB = 2**20
 def pair_up(first, second, process_s=10.0):
     """Pairs of runs of which this was observed, the reference's first."""
     runs = [
-        [SimpleNamespace(run=SimpleNamespace(process_s=process_s, observed=observed)) for observed in each]
+        [SimpleNamespace(run=SimpleNamespace(process_s=process_s, observed=observed, techniques={})) for observed in each]
         for each in (first, second)
     ]
     return list(zip(*runs, strict=True))
