@@ -80,7 +80,7 @@ def prove(
 
 
 def _read_command(command: Any) -> str:
-    """Return a command as the command line takes it; raise :class:`ConfigError` if it is no text and no path."""
+    """Return a command as the command line takes it; raise :class:`ConfigError` if it is neither a text nor a path."""
     if isinstance(command, str | PathLike):
         return fspath(command)
     is_words = isinstance(command, list | tuple) and command and all(isinstance(word, str) for word in command)

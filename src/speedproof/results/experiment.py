@@ -207,8 +207,8 @@ def read_whole_experiment(folder: Path) -> Experiment:
     """Read a finished experiment, and check every file against its checksum.
 
     Raises:
-        RecordError: it is another experiment, or its plan or a file that a later step computes with is missing, was changed, is
-            a link that leads out of it, or has no checksum, or the plan is of other runs
+        RecordError: it is another experiment, or its plan is missing, was changed, or is of other runs. Or a file that a later
+            step computes with is missing, was changed, is a link that leads out of it, or has no checksum
 
     """
     experiment = read_experiment(folder)
