@@ -17,7 +17,8 @@ def runs(timed_s, epoch_s=0.1, typical_s=None, **warm_up):
     observed = Observations(warm_up=WarmUpObserved(epoch_s=typical_s, **warm_up) if warm_up else None)
     epochs = pd.DataFrame({"epoch": [1, 2, 3], "train_s": [epoch_s] * 3})
     return [
-        SimpleNamespace(run=SimpleNamespace(observed=observed, process_s=one, continued=[], techniques={}), epochs=epochs) for one in timed_s
+        SimpleNamespace(run=SimpleNamespace(observed=observed, process_s=one, continued=[], techniques={}), epochs=epochs)
+        for one in timed_s
     ]
 
 
