@@ -148,7 +148,7 @@ def await_descendants(ended_s: float) -> tuple[list[int], float]:
         time.sleep(0.005)
         reap(0)
         before, found = found, find_descendants(os.getpid())
-        if len(found) < len(before):
+        if not set(before) <= set(found):
             gone_s = time.monotonic()
     return found, gone_s
 
