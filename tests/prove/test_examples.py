@@ -44,6 +44,7 @@ def test_a_numpy_program_is_read_by_what_it_prints(tmp_path, epochs):
     assert run.process_s > run.training_s
 
 
+@pytest.mark.timed
 def test_a_shell_script_is_read_by_when_its_lines_come(tmp_path, epochs):
     epochs(3)
     run, table = run_example(tmp_path, "sh train.sh 0.1", source="lines", epoch="^epoch", quality=r"score (\S+)")
