@@ -3,11 +3,13 @@
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import psutil
 import pytest
@@ -255,14 +257,35 @@ def test_a_killed_snakemake_is_named_and_not_the_last_line_of_its_output(tmp_pat
         executor.run(tmp_path / "proof.json", lambda: None)
 
 
+TRACED = """
+import time
+import torch
+from torch.profiler import record_function
+
+for epoch in range(3):
+    with record_function("epoch"):
+        torch.ones(1000).sum()
+        time.sleep(0.05)
+"""
+
+
 @pytest.mark.timed
-def test_timed_runs_are_compared_though_a_command_fails_under_the_profiler(place, monkeypatch):
+def test_timed_runs_and_the_other_trace_count_though_a_command_fails_under_the_profiler(place, monkeypatch):
     monkeypatch.setattr("speedproof.run.proof.warm_up.try_profiler", lambda *_, **__: None)  # it ended well there
-    commands = ["sleep 0.2", "sleep 0.1"]
-    options = ["--metric", "process_s", "--profiled", "1", "--profiler", "kineto", "--device", "cpu", "--out", "out", "--json"]
-    result = CliRunner().invoke(app, ["prove", *commands, *options])
+    Path("traced.py").write_text(TRACED)
+    commands = [f"{sys.executable} traced.py", "sleep 0.1"]
+    options = ["--metric", "process_s", "--profiled", "1", "--profiler", "kineto", "--rounds", "4", "--device", "cpu", "--json"]
+    result = CliRunner().invoke(app, ["prove", *commands, *options, "--out", "out"])
     assert result.exit_code == 0, result.output
     verdict = json.loads(result.stdout)
     assert verdict["candidates"][0]["outcome"] == "faster"
-    assert verdict["why"].startswith("no trace: ")
-    assert "the timed runs are compared without it" in " ".join(result.stderr.split())
+    said = " ".join(result.stderr.split())
+    lost = re.search(r"speedproof: (no trace of B: .*?); the timed runs are compared without it", said)
+    assert verdict["why"].startswith(f"{lost[1]}. The traces ")
+    assert Path(re.search(r"see (\S+log\.txt)", lost[1])[1]).exists()
+    report = Path("out/results/report.md").read_text(encoding="utf-8")
+    name = re.search(r"(\d\d-b-profiled): ", lost[1])[1]
+    assert f"experiment-1: {name} failed under the profiler and left no trace" in report
+    again = CliRunner().invoke(app, ["prove", *commands, *options, "--out", "out"])  # another try may give one
+    assert "no trace of B: " in " ".join(again.stderr.split())
+    assert json.loads(again.stdout)["candidates"] == verdict["candidates"]

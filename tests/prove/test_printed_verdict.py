@@ -10,13 +10,13 @@ from speedproof.config.reading import Reading
 from speedproof.results.comparison import StoppedExperiment
 from speedproof.results.experiment import PlannedRun
 from speedproof.run.known_formats import KNOWN_FORMATS
+from speedproof.run.observer import EndedRun
 from speedproof.run.proof.left_files import Snapshot
 from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.progress import Progress
 from speedproof.run.proof.request import check_request
 from speedproof.run.proof.verdict import judge, tabulate
 from speedproof.run.proof.workspace import ProofBasis, write_claims
-from speedproof.run.run_experiment import EndedRun
 from speedproof.stats.metrics import PROCESS, TRAINING_EPOCH
 from tests.prove.recorded import leave_experiment
 

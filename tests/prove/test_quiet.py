@@ -15,6 +15,7 @@ from speedproof.results.comparison_rows import Objection
 from speedproof.results.experiment import PlannedRun
 from speedproof.results.run_record import read_run
 from speedproof.run.locks import holding_devices, holding_folder
+from speedproof.run.observer import Observer
 from speedproof.run.proof import quiet
 from speedproof.run.proof.left_files import Snapshot
 from speedproof.run.proof.live_status import EVERY_S, Status
@@ -23,7 +24,6 @@ from speedproof.run.proof.request import check_request
 from speedproof.run.proof.typed_call import write_call
 from speedproof.run.proof.verdict import judge
 from speedproof.run.proof.workspace import ProofBasis, write_claims
-from speedproof.run.run_experiment import Observer
 from speedproof.util.errors import ConfigError
 from tests.prove.recorded import leave_experiment
 

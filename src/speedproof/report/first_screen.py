@@ -21,6 +21,7 @@ from speedproof.report.ratio_phrases import (
 from speedproof.report.scope import describe_attempt, warn_of_machines
 from speedproof.results.comparison import Comparison
 from speedproof.results.comparison_rows import MACHINE_KINDS, ClaimResult
+from speedproof.results.experiment import LOST_TRACE
 from speedproof.stats.finding import RatioFinding, State
 from speedproof.stats.main_ratios import Answer
 from speedproof.stats.measure_names import name_measure
@@ -230,6 +231,9 @@ def _explain(main: RatioFinding, evidence: Evidence) -> Words:
         return [f"Not here: this record leaves out the profiled runs ({', '.join(untraced)}) to stay small."]
     if evidence.traced_in_vain:
         return ["Unknown: the traces hold neither ranges nor GPU work."]
+    experiments = evidence.results.experiments
+    if not traces and (lost := [name for one in experiments for name, end in one.undone.items() if end == LOST_TRACE]):
+        return [f"Unknown: {' and '.join(lost)} failed under the profiler."]
     if not traces:
         return [f"Unknown: no run was profiled{' (--profiled 1)' if evidence.proof else ''}."]
     if main.state is State.EQUIVALENT:

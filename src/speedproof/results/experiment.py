@@ -20,6 +20,7 @@ PREPARED_FILE = "prepared.json"
 EXPERIMENT_FILE = "experiment.json"
 OLD_EXPERIMENT_FILE = "block.json"  # of versions before 0.3
 RUNS_FOLDER = "runs"
+LOST_TRACE = "no trace"  # how a planned run ended that failed under the profiler; the experiment went on without it
 
 # Files with a checksum in their experiment, below the folder of a run: no profiler's report, no checkpoint, no volume.
 _VOUCHED = re.compile(r"(rank\d+/)?(\w[\w.-]*\.(json|csv)|trace/\w+\.(json|parquet)|stats/[\w.-]+\.(csv|txt))")
@@ -175,7 +176,7 @@ class Experiment(BaseModel):
     stopped: Stopped | None = (
         None  # of an experiment that goes on until its variants are decided; its intervals are repeated ones
     )
-    undone: dict[FileName, str] = {}  # of a closed experiment: the planned runs that it lacks, in order, and how each ended
+    undone: dict[FileName, str] = {}  # planned runs that it lacks, and how each ended: it was closed, or LOST_TRACE
     conditions: Conditions
     digests: dict[RelativePath, str]  # SHA-256 of every table a later step reads, by path relative to the experiment
     plan: str | None = None  # SHA-256 of plan.json; versions before have none

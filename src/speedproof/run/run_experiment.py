@@ -23,7 +23,7 @@ from speedproof.profilers.nsys_switches import capture_variables
 from speedproof.profilers.selection import Selection, select_backend
 from speedproof.results.checkpoint import find_checkpoint, read_checkpoint
 from speedproof.results.dataset import Dataset
-from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Experiment, Plan, PlannedRun
+from speedproof.results.experiment import EXPERIMENT_FILE, LOST_TRACE, PLAN_FILE, RUNS_FOLDER, Experiment, Plan, PlannedRun
 from speedproof.results.files import digest_of, read_record, write_json
 from speedproof.results.folder import check_one_layout
 from speedproof.results.run_record import Backend, Conditions, Run
@@ -33,6 +33,7 @@ from speedproof.run.conditions import describe_conditions
 from speedproof.run.gpu_sampling import note_problems, sampling_gpus
 from speedproof.run.locks import Waiting, holding_devices, holding_folder, others_measure
 from speedproof.run.nsys_runs import convert_reports, put_reports_away, report_files, trace_lost, traced_command
+from speedproof.run.observer import EndedRun, Observer
 from speedproof.run.plan import plan_experiment
 from speedproof.run.process import run_here, run_process, stoppable
 from speedproof.run.program import ProgramRun, Request, run_program
@@ -48,11 +49,11 @@ from speedproof.run.scratch import take_place, writing_apart
 from speedproof.run.stopping import RunValue, Watch
 from speedproof.run.tampering import Manifest
 from speedproof.run.working_folder import list_fixed
-from speedproof.stats.metrics import Compared, read_compared
+from speedproof.stats.metrics import read_compared
 from speedproof.stats.stopping_rules import STOPPING_RULES
 from speedproof.util.child_processes import STOP_GRACE_S
 from speedproof.util.environment import SCRATCH_VARIABLE, SOURCES_VARIABLE, available_cores
-from speedproof.util.errors import LostTraceError, TamperedError, TrainingError
+from speedproof.util.errors import LostTraceError, ProfilingError, TamperedError, TrainingError
 from speedproof.util.sources import digest_step
 
 log = logging.getLogger("speedproof")
@@ -87,27 +88,6 @@ class Job:
     def gpus(self) -> int:
         """Return how many GPUs the widest variant runs on, of one node."""
         return max(self.config.completed_variants[variant].gpus for variant in self.config.measurement.all_variants())
-
-
-@dataclass(frozen=True)
-class EndedRun:
-    """A run of the plan that is whole, just now or since an earlier attempt."""
-
-    folder: str
-    planned: PlannedRun
-    run: Run
-    compared: Compared | None  # what the rounds are decided by; None: it is not timed
-    kept: bool
-
-
-class Observer:
-    """Observes what an experiment does while it does it; this one ignores all."""
-
-    def begin_run(self, planned: PlannedRun) -> None:
-        """Take note that a run is about to start; what is done now delays it, and none of its time."""
-
-    def end_run(self, ended: EndedRun) -> None:
-        """Take note of a run that is whole."""
 
 
 def measure_experiment(
@@ -166,8 +146,9 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
     attempt = ExperimentAttempt(job, plan, conditions, profiler, observer or Observer())
     for number, (name, planned) in enumerate(plan.runs().items(), start=1):
         if planned.mode != "timed" or not attempt.watch.stopped:
-            attempt.take(number, job.folder / RUNS_FOLDER / name, planned)
-    _remove_other_runs(job.folder / RUNS_FOLDER, list(attempt.done))  # of an attempt that was to go on for longer
+            attempt.take_or_lose(number, job.folder / RUNS_FOLDER / name, planned)
+    # Others are of an attempt that was to go on for longer. The output of a run that failed tells why.
+    _remove_other_runs(job.folder / RUNS_FOLDER, [*attempt.done, *attempt.lost])
     return finish_experiment(
         job.folder,
         job.config,
@@ -176,6 +157,7 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
         stopped=attempt.watch.stopped,
         prepared=prepared,
         kept=attempt.kept,
+        undone=attempt.lost,
         conditions=conditions,
         digests=digest_tables(job.folder, attempt.done, attempt.list_digests()),
     )
@@ -190,11 +172,23 @@ class ExperimentAttempt:
         self.watch = Watch(job.config.measurement)
         self.done: dict[str, PlannedRun] = {}
         self.kept: list[str] = []
+        self.lost: dict[str, str] = {}
 
     def list_digests(self) -> dict[Path, str]:
         """Return the SHA-256 of the runs' files that were read whole when each run ended."""
         folders = [self._job.folder / RUNS_FOLDER / name for name in self.done]
         return {path: digest for folder in folders for path, digest in self._manifest.list_digests(folder).items()}
+
+    def take_or_lose(self, number: int, folder: Path, planned: PlannedRun) -> None:
+        """Take a run; a profiled one may fail if who watches goes on without its trace."""
+        try:
+            self.take(number, folder, planned)
+        except (ProfilingError, TrainingError) as error:
+            if planned.mode == "timed":
+                raise
+            self._observer.lose_trace(planned, error)
+            del self.done[folder.name]
+            self.lost[folder.name] = LOST_TRACE
 
     def take(self, number: int, folder: Path, planned: PlannedRun) -> None:
         """Keep a run if it is whole, else do it; tell who watches."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from speedproof.config.load import read_completed_config
 from speedproof.config.model import Config
 from speedproof.profilers.formats import RUN_TRACERS
-from speedproof.results.experiment import RUNS_FOLDER, Experiment, PlannedRun, read_experiment
+from speedproof.results.experiment import LOST_TRACE, RUNS_FOLDER, Experiment, PlannedRun, read_experiment
 from speedproof.results.folder import CONFIG_FILE, Results, list_experiments, read_results
 from speedproof.results.older_versions import name_today
 from speedproof.results.run_record import Run, read_run
@@ -45,7 +45,8 @@ def read_measured(results: Path, config: Config, code: str) -> Results | None:
     except RecordError:
         return None
     experiment, runs = read.experiments[0], {run.name: run.run for run in read.runs}
-    stale = experiment.conditions.sources != code or _find_difference(experiment, runs, config)
+    lacks_trace = LOST_TRACE in experiment.undone.values()  # another try may give one
+    stale = lacks_trace or experiment.conditions.sources != code or _find_difference(experiment, runs, config)
     return None if stale else read
 
 

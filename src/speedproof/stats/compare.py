@@ -19,7 +19,7 @@ from speedproof.results.comparison import (
     Unreached,
 )
 from speedproof.results.comparison_rows import Origin
-from speedproof.results.experiment import Experiment
+from speedproof.results.experiment import LOST_TRACE, Experiment
 from speedproof.results.files import read_json, sha256_of, write_sealed
 from speedproof.results.folder import CONFIG_FILE, MeasuredRun, Results, read_results
 from speedproof.results.run_record import EPOCHS_FILE, NOT_ALONE, RUN_FILE, Conditions, Mode
@@ -242,7 +242,10 @@ def _list_missing_runs(experiment: Experiment) -> Iterator[str]:
     if experiment.left_out:
         names = ", ".join(experiment.left_out)
         yield f"{experiment.experiment}: this record leaves out {len(experiment.left_out)} of its runs to stay small: {names}"
-    if experiment.undone:
+    lost = [name for name, end in experiment.undone.items() if end == LOST_TRACE]
+    if lost:
+        yield f"{experiment.experiment}: {', '.join(lost)} failed under the profiler and left no trace"
+    elif experiment.undone:
         planned = len(experiment.runs) + len(experiment.left_out) + len(experiment.undone)
         names = ", ".join(f"{name} ({end})" for name, end in experiment.undone.items())
         yield (

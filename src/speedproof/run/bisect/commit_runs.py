@@ -14,6 +14,7 @@ from speedproof.results.folder import CONFIG_FILE
 from speedproof.run.bisect.bisect_request import BisectRequest
 from speedproof.run.bisect.search import UnusableCommitError
 from speedproof.run.commits import BuildError, CommitTrees, HistoryCommit, resolve_commit
+from speedproof.run.observer import EndedRun, Observer
 from speedproof.run.plan import plan_experiment
 from speedproof.run.proof.command_lookup import resolve_command
 from speedproof.run.proof.find import RESULTS
@@ -23,7 +24,7 @@ from speedproof.run.proof.metric_needs import check_epochs
 from speedproof.run.proof.verdict import choose_metric
 from speedproof.run.proof.warm_up import warm_up
 from speedproof.run.proof.workspace import ProofBasis
-from speedproof.run.run_experiment import EndedRun, ExperimentAttempt, Job, Observer, ask_conditions
+from speedproof.run.run_experiment import ExperimentAttempt, Job, ask_conditions
 from speedproof.stats.metrics import METRICS
 from speedproof.util.errors import ConfigError, SpeedproofError, TrainingError
 

@@ -4,7 +4,6 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import scipy.special  # noqa: F401 (intervals need it: loaded between two runs, it would delay the second)
@@ -14,7 +13,6 @@ from speedproof.cluster.gpu_monitor import list_gpu_uuids
 from speedproof.config.model import Config
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.results.dataset import own_data
-from speedproof.results.experiment import Experiment
 from speedproof.results.files import write_json, write_json_if_changed, write_sealed
 from speedproof.results.folder import CONFIG_FILE, read_results
 from speedproof.run.archive.rebuild import rebuild_numbers, rebuild_report
@@ -26,11 +24,11 @@ from speedproof.run.proof.quiet import QuietRounds, QuietWait, wait_aloud
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.warm_up import WarmUp, warm_up
 from speedproof.run.proof.workspace import ProofSetup, write_for_others
-from speedproof.run.run_experiment import Job, Observer, digest_code, measure_experiment
+from speedproof.run.run_experiment import Job, digest_code, measure_experiment
 from speedproof.run.staleness import read_measured
 from speedproof.util.child_processes import Patience, StoppedError, answering_stops, raising_when_stopped
 from speedproof.util.environment import COMMIT_VARIABLE, SOURCES_VARIABLE, step_environment
-from speedproof.util.errors import ConfigError, ProfilingError, SpeedproofError, TrainingError
+from speedproof.util.errors import ConfigError, TrainingError
 from speedproof.util.log_file import FileOfLog, LogFormatter, log
 from speedproof.util.progress_bar import without_progress
 
@@ -47,7 +45,7 @@ class LocalExecutor:
         self._quiet = QuietWait(request.wait_for_quiet_min, request.device, request.gpus, status)
         self._waiting = wait_aloud(status) if request.wait else None
         self._held, self._holds = held, False
-        self.untraced: str | None = None  # why there is no trace, though one was asked for
+        self.untraced: list[str] = []  # why there is no trace, of each that was asked for and is missing
 
     def warm_up(self, measured: ProofSetup) -> WarmUp:
         """Run each command once; these runs do not count."""
@@ -62,7 +60,7 @@ class LocalExecutor:
     def measure(self, measured: ProofSetup, progress: Progress) -> Evidence:
         """Measure what is missing, compare the runs and write the report; return the evidence.
 
-        If a command fails under the profiler only, the timed runs are compared without a trace.
+        If a command fails under the profiler only, the timed runs are compared without its trace.
 
         Raises:
             TrainingError: a timed run failed, or a stop signal came. Completed runs are kept.
@@ -88,12 +86,9 @@ class LocalExecutor:
                 self._status.go_on_with("checking the machine")
                 _ask_doctor(config, results)
                 write_json(data, own_data(measured.workload.declared.title))
-                try:
-                    experiment = self._measure(job, QuietRounds(self._quiet, progress))
-                except (ProfilingError, TrainingError) as error:
-                    if not progress.profiles:
-                        raise
-                    experiment = self._leave_traces_out(job, config_file, error)
+                watched = QuietRounds(self._quiet, progress)
+                experiment = measure_experiment(job, watched, waiting=self._waiting, held=self._holds)
+                self.untraced = progress.lost
                 self._held.close()
                 progress.conclude(experiment.stopped)
             self._status.go_on_with("comparing the runs")
@@ -101,18 +96,6 @@ class LocalExecutor:
             self._status.go_on_with("writing the report")
             rebuild_report(evidence, results)
         return evidence
-
-    def _leave_traces_out(self, job: Job, config_file: Path, error: SpeedproofError) -> Experiment:
-        """Return the experiment of the timed runs, all of which are kept, and note why it has no traces."""
-        self.untraced = f"no trace: {error}"
-        self._status.say(f"{self.untraced}; the timed runs are compared without it")
-        timed = job.config.measurement.model_copy(update={"profiled": 0})
-        config = job.config.model_copy(update={"measurement": timed})
-        write_json_if_changed(config_file, config)
-        return self._measure(replace(job, config=config), Observer())
-
-    def _measure(self, job: Job, observer: Observer) -> Experiment:
-        return measure_experiment(job, observer, waiting=self._waiting, held=self._holds)
 
 
 def _ask_doctor(config: Config, results: Path) -> None:

@@ -9,10 +9,10 @@ from speedproof.config.model import Measurement
 from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun, Stopped
 from speedproof.results.files import read_record
 from speedproof.results.run_record import RUN_FILE, read_run
+from speedproof.run.observer import EndedRun, Observer
 from speedproof.run.proof.live_status import Status
 from speedproof.run.proof.quality_questions import question_seeds
 from speedproof.run.proof.time_left import TimeLeft
-from speedproof.run.run_experiment import EndedRun, Observer
 from speedproof.run.stopping import RunValue, Watch
 from speedproof.stats.estimates import (
     Pair,
@@ -26,7 +26,7 @@ from speedproof.stats.estimates import (
 )
 from speedproof.stats.metrics import read_compared
 from speedproof.stats.sequential import Design, find_latest_look
-from speedproof.util.errors import RecordError
+from speedproof.util.errors import RecordError, SpeedproofError
 from speedproof.util.numbers import format_count, format_ratio
 
 
@@ -52,7 +52,7 @@ class Progress(Observer):
         self._said = 0
         self._kept: list[str] = []  # what is to be printed of rounds of an earlier call, once a run begins
         self._begun = False
-        self.profiles = False  # whether the timed runs are complete, and profiled ones have begun
+        self.lost: list[str] = []  # why there is no trace, of each profiled run that failed
 
     def begin_run(self, planned: PlannedRun) -> None:
         """Show this run as the current one."""
@@ -61,8 +61,7 @@ class Progress(Observer):
         self._begun = True
         self._print_kept()
         called = self._called[planned.variant]
-        self.profiles = planned.mode != "timed"
-        if self.profiles:
+        if planned.mode != "timed":
             self._status.go_on_with(f"profiling {called}")
             return
         self._left.begin()
@@ -87,6 +86,11 @@ class Progress(Observer):
             self._kept += [self._describe(done), *(question_seeds(self._done.values(), self._called) if asks else [])]
             if self._begun or not ended.kept:
                 self._print_kept()
+
+    def lose_trace(self, planned: PlannedRun, error: SpeedproofError) -> None:
+        """Print why a profiled run failed; the timed runs count without its trace."""
+        self.lost.append(f"no trace of {self._called[planned.variant]}: {error}")
+        self._status.say(f"{self.lost[-1]}; the timed runs are compared without it")
 
     def conclude(self, stopped: Stopped | None) -> None:
         """Print why nothing was run, if nothing was."""

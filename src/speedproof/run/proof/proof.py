@@ -161,7 +161,7 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
             rebuild_report(evidence.asked_again(), out / RESULTS)
         report = str(out / RESULTS / PAGE_FILE)
         verdict = judge(evidence.comparison, request, metric, found.reading, report, out)
-        verdict = verdict.model_copy(update={"attempt": attempt, "why": executor.untraced or _explain(request, evidence)})
+        verdict = verdict.model_copy(update={"attempt": attempt, "why": _explain(request, evidence, executor.untraced)})
         verdict = add_terms(verdict, evidence.differences, names)
         write_text(out / VERDICT_FILE, verdict.model_dump_json(indent=1) + "\n")
     status.pause()
@@ -324,11 +324,12 @@ def _list_missing_tools(request: ProofRequest) -> list[str]:
     return missing
 
 
-def _explain(request: ProofRequest, evidence: Evidence) -> str:
-    """Return one sentence on what the traces show about the difference."""
+def _explain(request: ProofRequest, evidence: Evidence, untraced: Sequence[str]) -> str:
+    """Return what the traces show about the difference, after why some of them are missing."""
     if not request.profiled:
         return "no trace was taken; add --profiled 1 to see where the time goes (needs Nsight Systems)"
-    return join_words(compose_first_screen(evidence).why)
+    explained = [join_words(compose_first_screen(evidence).why)] if evidence.traces or not untraced else []
+    return ". ".join([*untraced, *explained])
 
 
 def _warm_up_once(

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
+from speedproof.run.observer import EndedRun
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.variant_labels import call_variants
-from speedproof.run.run_experiment import EndedRun
 from speedproof.util.errors import ConfigError
 from speedproof.util.numbers import format_count
 

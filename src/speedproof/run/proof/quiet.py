@@ -8,8 +8,9 @@ from speedproof.cluster.machine_load import Counters, describe_between, read_cou
 from speedproof.results.experiment import PlannedRun
 from speedproof.results.observations import MachineLoad
 from speedproof.run.locks import Waiting
+from speedproof.run.observer import EndedRun, Observer
 from speedproof.run.proof.live_status import Status
-from speedproof.run.run_experiment import EndedRun, Observer
+from speedproof.util.errors import SpeedproofError
 from speedproof.util.numbers import format_count, format_duration, format_value
 
 # The system counts in ticks of 10 ms: two cores have 40 of them in the first look, which costs each round that much.
@@ -107,3 +108,6 @@ class QuietRounds(Observer):
 
     def end_run(self, ended: EndedRun) -> None:
         self._told.end_run(ended)
+
+    def lose_trace(self, planned: PlannedRun, error: SpeedproofError) -> None:
+        self._told.lose_trace(planned, error)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from statistics import fmean
 
 from speedproof.config.model import Measurement
-from speedproof.run.run_experiment import EndedRun
+from speedproof.run.observer import EndedRun
 
 _LATEST = 4  # runs of a variant that tell how long the next one takes
 _REPORT_S = 3.0  # from the last run to the verdict
