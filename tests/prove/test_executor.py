@@ -109,7 +109,7 @@ def test_a_proof_that_is_stopped_keeps_whole_runs_ends_its_program_and_goes_on(t
         said = proof.communicate()[1].splitlines()
     assert proof.returncode == 3
     assert said[-2:] == [
-        "speedproof: stopping the current run; completed runs are kept",
+        "speedproof: stopping; completed runs are kept",
         "speedproof: interrupted; completed runs are kept: run the same command to resume",
     ]
     assert [one for one in psutil.process_iter(["cmdline"]) if "0.4567" in (one.info["cmdline"] or [])] == []

@@ -135,6 +135,14 @@ def test_a_link_that_was_planted_as_a_lock_is_not_followed(folder):
     assert victim.read_text() == "precious"
 
 
+@pytest.mark.parametrize("below", ["", "results"])
+def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path, below):
+    (tmp_path / "train.py").touch()
+    wanted = tmp_path / "train.py" / below
+    with pytest.raises(RecordError, match=r"train\.py\S*: this path is, or leads through, a file"), holding_folder(wanted):
+        pass
+
+
 def test_where_sockets_have_files_a_users_experiments_share_one_lock(monkeypatch, tmp_path):
     monkeypatch.setattr(locks.sys, "platform", "darwin")
     monkeypatch.setattr(locks.tempfile, "tempdir", str(tmp_path))

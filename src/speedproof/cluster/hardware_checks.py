@@ -11,10 +11,10 @@ from speedproof.cluster.check_answer import CheckAnswer
 from speedproof.cluster.gpu_monitor import describe_gpu
 from speedproof.results.diagnosis import Software
 from speedproof.results.run_record import Gpu
-from speedproof.util.units import GIB, MIB
+from speedproof.util.units import GIB
 
 # torch's data loaders pass samples through shared memory; a container's default of 64 MiB is too small for them.
-WANTED_SHARED_MIB = 1024
+WANTED_SHARED_GIB = 1
 
 
 def check_gpu(device: str, software: Software | None) -> CheckAnswer:
@@ -130,8 +130,10 @@ def check_cores(cores: int, wanted: int) -> CheckAnswer:
 def check_memory(shared: Path = Path("/dev/shm")) -> CheckAnswer:
     """Check main memory, and the shared memory through which data loaders pass samples."""
     available_gib = psutil.virtual_memory().available / GIB
-    shared_mib = shutil.disk_usage(shared).total / MIB if shared.is_dir() else 0
-    found = f"{available_gib:.0f} GiB free, {shared_mib:.0f} MiB in /dev/shm"
-    if shared_mib >= WANTED_SHARED_MIB:
+    shared_gib = shutil.disk_usage(shared).total / GIB if shared.is_dir() else 0
+    found = f"{available_gib:.0f} GiB free, {shared_gib:.2g} GiB of shared memory"
+    if shared_gib >= WANTED_SHARED_GIB:
         return CheckAnswer("good", found)
-    return CheckAnswer("notice", found, "data loader workers may crash: give /dev/shm at least 1 GiB (Docker: --ipc=host)")
+    return CheckAnswer(
+        "notice", found, "data loader workers may crash: give shared memory (/dev/shm) at least 1 GiB (Docker: --ipc=host)"
+    )

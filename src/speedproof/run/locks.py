@@ -41,6 +41,8 @@ def holding_folder(folder: Path, waiting: Waiting | None = None) -> Iterator[Non
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    except (FileExistsError, NotADirectoryError):
+        raise RecordError(f"{folder}: this path is, or leads through, a file; name another folder") from None
     except OSError as error:
         raise RecordError(f"{folder / LOCK_FILE}: cannot be written ({error.strerror}); name another folder") from None
     try:

@@ -33,7 +33,7 @@ from speedproof.util.log_file import FileOfLog, LogFormatter, log
 from speedproof.util.progress_bar import without_progress
 
 PROOF_LOG = "prove.log"
-ENDING = ("stopping the current run; completed runs are kept", "still stopping; interrupt again to kill what is left")
+ENDING = ("stopping; completed runs are kept", "still stopping; interrupt again to kill what is left")
 INTERRUPTED = "interrupted; completed runs are kept: run the same command to resume"
 
 
