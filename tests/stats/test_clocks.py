@@ -13,6 +13,7 @@ from speedproof.results.evidence_archive import find_files
 from speedproof.results.files import read_record
 from speedproof.results.folder import read_results
 from speedproof.results.observations import Observations
+from speedproof.results.quality import Quality
 from speedproof.results.run_record import Run
 from speedproof.stats.clocks import Clocks, _check_epochs, check_reported_times, observe_ratio
 from speedproof.stats.comparability import pair_runs
@@ -54,11 +55,12 @@ def ran(
         ),
         continued=[],
         techniques={},
+        best_quality=None,
         resolution_s=digit_s / 2 or None,
         process_s=start_up_s * slower + span_s + after_s * slower,
     )
     table = pd.DataFrame({"train_s": train, "validation_s": math.nan, **seen})
-    return SimpleNamespace(run=run, observed=run.observed, epochs=table, derived={}, until_decided=False)
+    return SimpleNamespace(run=run, observed=run.observed, epochs=table, derived={}, quality=Quality(), until_decided=False)
 
 
 def examine(a, b, metric="training_epoch_s", rounds=6, outcome=None, trusted=False, claim=None):

@@ -1,6 +1,7 @@
 """What the faster variant of a ratio had more of, or read less: said if it is much, and so in every pair."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas as pd
@@ -8,19 +9,24 @@ import pytest
 
 from speedproof.report.objection_phrases import describe_objection
 from speedproof.results.observations import Observations
+from speedproof.results.quality import Quality
 from speedproof.stats.ratio_checks import Examined
 from speedproof.stats.same_work import check_same_work, check_work
 
 MIB = 2**20
 
 
-def pair_up(first, second, process_s=10.0):
+def make_run(observed=None, qualities=(), margin=None, judged_above=None):
+    return SimpleNamespace(
+        run=SimpleNamespace(process_s=10.0, observed=observed, techniques={}, best_quality=max(qualities, default=None)),
+        epochs=pd.DataFrame({"quality": [math.nan, *qualities]}),
+        quality=Quality(margin=margin, judged_above=judged_above),
+    )
+
+
+def pair_up(first, second):
     """Pairs of runs of which this was observed, the reference's first."""
-    runs = [
-        [SimpleNamespace(run=SimpleNamespace(process_s=process_s, observed=observed, techniques={})) for observed in each]
-        for each in (first, second)
-    ]
-    return list(zip(*runs, strict=True))
+    return [(make_run(one), make_run(another)) for one, another in zip(first, second, strict=True)]
 
 
 def examine(first, second, centre=2.0, metric="training_epoch_s"):
@@ -87,6 +93,32 @@ def test_who_reads_a_third_and_who_takes_more_gpus_is_said():
 def test_a_condition_names_both_numbers(first, second, said):
     (condition,) = check_same_work(examine(first, second))
     assert describe_objection(condition, {"b": "python b.py"}) == said
+
+
+@pytest.mark.parametrize(
+    ("rule", "counts", "found"),
+    [
+        ({"margin": 0.01}, [(5, 1000), (5, 1000)], {"own": 1000.0, "other": 5.0}),
+        ({"margin": 0.01}, [(5, 10), (6, 14)], {"own": 12.0, "other": 5.5}),
+        ({"margin": 0.01}, [(5, 10), (6, 11)], None),  # not in every pair
+        ({"margin": 0.01}, [(10, 5), (10, 5)], None),  # the slower one is judged more often: that does not help the faster one
+        ({"margin": 0.01}, [(0, 5), (0, 5)], None),  # no quality to compare with
+        ({}, [(5, 1000), (5, 1000)], None),  # nothing is judged
+        ({"margin": 0.01, "judged_above": 0.5}, [(5, 1000), (5, 1000)], None),  # it is too low to be judged
+        ({"margin": 0.01, "judged_above": 0.4}, [(5, 1000), (5, 1000)], {"own": 1000.0, "other": 5.0}),
+    ],
+)
+def test_the_best_of_more_qualities_is_a_condition(rule, counts, found):
+    pairs = [tuple(make_run(qualities=[0.5] * number, **rule) for number in pair) for pair in counts]
+    conditions = check_same_work(replace(examine([], []), pairs=pairs))
+    assert [(one.kind, one.variant, one.blocks, one.values) for one in conditions] == (
+        [("qualities", "b", False, found)] if found else []
+    )
+    for one in conditions:
+        said = describe_objection(one, {"b": "python b.py"})
+        assert said.endswith(
+            f"reports {found['own']:g} qualities per run, the other {found['other']:g}: the best of more is better by chance"
+        )
 
 
 @pytest.mark.parametrize(("rates", "counts"), [(False, [5, 20]), (True, [])])

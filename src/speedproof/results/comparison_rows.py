@@ -121,7 +121,7 @@ ObjectionKind = Literal[
     "clocks", "unsupported", "outside", "unobserved", "direction", "claimed ratio",
     "warm-up differs", "watched run differs", "watched run", "slowed", "may be slowed", "spoilt", "helped",
     "carried over", "warm caches", "changed packages", "changed links", "changed test data", "works when judged",
-    "cores", "bytes read", "gpus", "flop", "beyond hardware", "ended early",
+    "cores", "bytes read", "gpus", "qualities", "flop", "beyond hardware", "ended early",
     "order", "trend",
     "noise", "busy machine", "shared gpu", "stolen time", "cpu quota", "heat", "gpu clocks", "gpu still busy",
 ]  # fmt: skip
