@@ -76,6 +76,15 @@ def test_a_small_an_opposite_or_an_unknown_difference_is_none(first, second, cen
     assert find(first, second, centre) == []
 
 
+def test_all_reported_qualities_count_and_not_only_those_of_epochs():
+    rows = {"qualities": [0.5] * 5, "margin": 0.01}
+    pair = make_run(Observations(qualities=5), **rows), make_run(Observations(qualities=100), **rows)
+    (condition,) = check_same_work(replace(examine([], []), pairs=[pair]))
+    assert (condition.kind, condition.values) == ("qualities", {"own": 100.0, "other": 5.0})
+    measured = make_run(Observations(qualities=5), **rows), make_run(Observations(qualities=1), **rows)
+    assert check_same_work(replace(examine([], []), pairs=[measured])) == []
+
+
 def test_who_reads_a_third_and_who_takes_more_gpus_is_said():
     assert find(reading(300, 330), reading(100, 110)) == [("bytes read", "b", False, {"own": 105 * MIB, "other": 315 * MIB})]
     gpus = [[Observations(gpus=number)] * 2 for number in (1, 2)]

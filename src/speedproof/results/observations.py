@@ -137,6 +137,7 @@ class Observations(BaseModel):
     changed: list[str] = []  # files that later runs see, at most :data:`MOST_CHANGED`
     changed_code: list[str] = []  # of these, modules of the interpreter's packages
     warm_up: WarmUpObserved | None = None  # None: there was none
+    qualities: Count | None = None  # of how many its best one is: those it reported, or one that was measured; None: not known
     quality: Finite | None = None  # of what it left, by the quality command; None: there is no such command
     judging_s: Duration | None = None  # how long the quality command took; None: there is none, or it was not recorded
     # Files outside of its folder that the quality command read, and that it or an earlier run of any variant changed.

@@ -270,6 +270,7 @@ def _observe(found: _Found, variant: Variant, profiler: Backend) -> Observations
         changed=seen.all_changed[:MOST_CHANGED],
         changed_code=seen.outside.code[:MOST_CHANGED],
         warm_up=variant.warm_up,
+        qualities=1 if judged else len(marks.qualities),
         quality=judged.quality if judged else None,
         judging_s=judged.seconds if judged else None,
         judged_by=[shorten_home(str(path)) for path in judged.read][:MOST_CHANGED] if judged else [],

@@ -45,7 +45,9 @@ def read_measured(results: Path, config: Config, code: str) -> Results | None:
     except RecordError:
         return None
     experiment, runs = read.experiments[0], {run.name: run.run for run in read.runs}
-    lacks_trace = LOST_TRACE in experiment.undone.values()  # another try may give one
+    # Another try may give a trace that was lost. Rounds that a time limit ended would go on then, so it stands as it is.
+    ended_by_time = experiment.stopped is not None and experiment.stopped.reason == "budget"
+    lacks_trace = LOST_TRACE in experiment.undone.values() and not ended_by_time
     stale = lacks_trace or experiment.conditions.sources != code or _find_difference(experiment, runs, config)
     return None if stale else read
 

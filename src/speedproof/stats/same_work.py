@@ -85,7 +85,8 @@ def _count_qualities(run: MeasuredRun) -> float:
     rule, best = run.quality, run.run.best_quality
     if rule.margin is None or best is None or (rule.judged_above is not None and rule.reaches(rule.judged_above, best)):
         return 0.0
-    return float(run.epochs["quality"].count())
+    reported = run.run.observed.qualities if run.run.observed else None
+    return float(run.epochs["quality"].count() if reported is None else reported)
 
 
 def _has_more_cores(own: float, other: float) -> bool:

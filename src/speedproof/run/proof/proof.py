@@ -83,6 +83,7 @@ from speedproof.util.image_file import identify_image
 from speedproof.util.numbers import format_count, format_duration, format_value
 from speedproof.util.secrets import scrub_command
 from speedproof.util.sources import digest_files
+from speedproof.util.text import capitalize
 
 Say = Callable[[str], None]
 WARM_UP_FILE = "warm-up.json"
@@ -325,11 +326,11 @@ def _list_missing_tools(request: ProofRequest) -> list[str]:
 
 
 def _explain(request: ProofRequest, evidence: Evidence, untraced: Sequence[str]) -> str:
-    """Return what the traces show about the difference, after why some of them are missing."""
+    """Return what the traces show about the difference, and why some of them are missing."""
     if not request.profiled:
         return "no trace was taken; add --profiled 1 to see where the time goes (needs Nsight Systems)"
     explained = [join_words(compose_first_screen(evidence).why)] if evidence.traces or not untraced else []
-    return ". ".join([*untraced, *explained])
+    return " ".join([*explained, *([capitalize("; ".join(untraced))] if untraced else [])])
 
 
 def _warm_up_once(
