@@ -329,8 +329,10 @@ def _explain(request: ProofRequest, evidence: Evidence, untraced: Sequence[str])
     """Return what the traces show about the difference, and why some of them are missing."""
     if not request.profiled:
         return "no trace was taken; add --profiled 1 to see where the time goes (needs Nsight Systems)"
-    explained = [join_words(compose_first_screen(evidence).why)] if evidence.traces or not untraced else []
-    return " ".join([*explained, *([capitalize("; ".join(untraced))] if untraced else [])])
+    missing = capitalize("; ".join(untraced))
+    if untraced and not evidence.traces:
+        return missing
+    return f"{join_words(compose_first_screen(evidence).why)} {missing}".rstrip()
 
 
 def _warm_up_once(
