@@ -244,12 +244,15 @@ def test_a_cancelled_call_leaves_no_process(server):
 
 
 def test_minutes_that_are_spent_end_a_program_that_hangs_and_refuse_further_calls(project):
-    with serving(project, "0.1") as server:
-        server.hung.unlink(missing_ok=True)
-        assert "ended after 0.1 minutes" in refuse(server, "prove", a="hangs", b="A", minutes=5)
-        wait_until_gone(wait_for(server.hung))
-        text = refuse(server, "doctor")
-    assert text == "budget spent: 0.0 of 0.1 minutes are left; ask a person for more"
+    for budget in ("0.1", "0.5", "2"):  # a busy machine may take more than the first to come to the program
+        with serving(project, budget) as server:
+            server.hung.unlink(missing_ok=True)
+            assert f"ended after {budget} minutes" in refuse(server, "prove", a="hangs", b="A", minutes=5)
+            text = refuse(server, "doctor")
+        if server.hung.exists():
+            break
+    wait_until_gone(wait_for(server.hung))
+    assert text == f"budget spent: 0.0 of {budget} minutes are left; ask a person for more"
 
 
 def fail_in(folders, title, *asked):

@@ -224,6 +224,13 @@ def _describe_first_trace(evidence: Evidence) -> str:
     return next((describe_idleness(run.title, summary) for run, summary in traces), "")
 
 
+def _name_failed(evidence: Evidence) -> str:
+    """Return a sentence on the profiled runs that failed; an empty one if none did."""
+    lost = [name for one in evidence.results.experiments for name, end in one.undone.items() if end == LOST_TRACE]
+    which = "this run" if len(lost) == 1 else "these runs"
+    return f"{' and '.join(lost)} failed under the profiler; see log.txt of {which}." if lost else ""
+
+
 def _explain(main: RatioFinding, evidence: Evidence) -> Words:
     """Return one sentence on the cause, from the traces of the main ratio's variants, of one of them, or the first trace."""
     accounts, traces = read_accounts(evidence), evidence.traces
@@ -231,9 +238,9 @@ def _explain(main: RatioFinding, evidence: Evidence) -> Words:
         return [f"Not here: this record leaves out the profiled runs ({', '.join(untraced)}) to stay small."]
     if evidence.traced_in_vain:
         return ["Unknown: the traces hold neither ranges nor GPU work."]
-    experiments = evidence.results.experiments
-    if not traces and (lost := [name for one in experiments for name, end in one.undone.items() if end == LOST_TRACE]):
-        return [f"Unknown: {' and '.join(lost)} failed under the profiler."]
+    failed = _name_failed(evidence)
+    if not traces and failed:
+        return [f"Unknown: {failed}"]
     if not traces:
         return [f"Unknown: no run was profiled{' (--profiled 1)' if evidence.proof else ''}."]
     if main.state is State.EQUIVALENT:
@@ -243,10 +250,13 @@ def _explain(main: RatioFinding, evidence: Evidence) -> Words:
         turned = main.is_shown and accounts[fast].total_s > accounts[slow].total_s
         doubt = ["Without the profiler it is the other way round, so the traces do not explain the ratio: "] if turned else []
         return [*doubt, VariantName(accounts[fast].title), " takes ", explain(accounts[slow], accounts[fast])]
-    lone = " The two traces cannot be compared." if {fast, slow} <= set(traces) else " The other variant has no trace here."
+    lone = f" No trace: {failed}" if failed else " The other variant has no trace here."
+    if {fast, slow} <= set(traces):
+        lone = " The two traces cannot be compared."
     named, more = ([slow, fast], lone) if main.kind == "ratio" else ([main.subject.name], "")
     for name in (*named, *traces):
         if name in traces and traces[name][1].has_gpu:
             run, summary = traces[name]
             return [describe_idleness(run.title, summary), more if name in named else ""]
-    return ["The traces cover the CPU only; see below where its time goes."]
+    cover = "trace covers" if len(traces) == 1 else "traces cover"
+    return [f"The {cover} the CPU only; see below where its time goes.", more if len(traces) == 1 else ""]

@@ -45,7 +45,6 @@ class LocalExecutor:
         self._quiet = QuietWait(request.wait_for_quiet_min, request.device, request.gpus, status)
         self._waiting = wait_aloud(status) if request.wait else None
         self._held, self._holds = held, False
-        self.untraced: list[str] = []  # why there is no trace, of each that was asked for and is missing
 
     def warm_up(self, measured: ProofSetup) -> WarmUp:
         """Run each command once; these runs do not count."""
@@ -88,7 +87,6 @@ class LocalExecutor:
                 write_json(data, own_data(measured.workload.declared.title))
                 watched = QuietRounds(self._quiet, progress)
                 experiment = measure_experiment(job, watched, waiting=self._waiting, held=self._holds)
-                self.untraced = progress.lost
                 self._held.close()
                 progress.conclude(experiment.stopped)
             self._status.go_on_with("comparing the runs")

@@ -52,7 +52,6 @@ class Progress(Observer):
         self._said = 0
         self._kept: list[str] = []  # what is to be printed of rounds of an earlier call, once a run begins
         self._begun = False
-        self.lost: list[str] = []  # why there is no trace, of each profiled run that failed
 
     def begin_run(self, planned: PlannedRun) -> None:
         """Show this run as the current one."""
@@ -89,8 +88,7 @@ class Progress(Observer):
 
     def lose_trace(self, planned: PlannedRun, error: SpeedproofError) -> None:
         """Print why a profiled run failed; the timed runs count without its trace."""
-        self.lost.append(f"no trace of {self._called[planned.variant]}: {error}")
-        self._status.say(f"{self.lost[-1]}; the timed runs are compared without it")
+        self._status.say(f"no trace of {self._called[planned.variant]}: {error}; the timed runs are compared without it")
 
     def conclude(self, stopped: Stopped | None) -> None:
         """Print why nothing was run, if nothing was."""

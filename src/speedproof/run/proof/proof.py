@@ -83,7 +83,6 @@ from speedproof.util.image_file import identify_image
 from speedproof.util.numbers import format_count, format_duration, format_value
 from speedproof.util.secrets import scrub_command
 from speedproof.util.sources import digest_files
-from speedproof.util.text import capitalize
 
 Say = Callable[[str], None]
 WARM_UP_FILE = "warm-up.json"
@@ -162,7 +161,7 @@ def prove_request(request: ProofRequest, out: Path, source: Path, status: Status
             rebuild_report(evidence.asked_again(), out / RESULTS)
         report = str(out / RESULTS / PAGE_FILE)
         verdict = judge(evidence.comparison, request, metric, found.reading, report, out)
-        verdict = verdict.model_copy(update={"attempt": attempt, "why": _explain(request, evidence, executor.untraced)})
+        verdict = verdict.model_copy(update={"attempt": attempt, "why": _explain(request, evidence)})
         verdict = add_terms(verdict, evidence.differences, names)
         write_text(out / VERDICT_FILE, verdict.model_dump_json(indent=1) + "\n")
     status.pause()
@@ -325,14 +324,11 @@ def _list_missing_tools(request: ProofRequest) -> list[str]:
     return missing
 
 
-def _explain(request: ProofRequest, evidence: Evidence, untraced: Sequence[str]) -> str:
-    """Return what the traces show about the difference, and why some of them are missing."""
+def _explain(request: ProofRequest, evidence: Evidence) -> str:
+    """Return what the traces show about the difference."""
     if not request.profiled:
         return "no trace was taken; add --profiled 1 to see where the time goes (needs Nsight Systems)"
-    missing = capitalize("; ".join(untraced))
-    if untraced and not evidence.traces:
-        return missing
-    return f"{join_words(compose_first_screen(evidence).why)} {missing}".rstrip()
+    return join_words(compose_first_screen(evidence).why)
 
 
 def _warm_up_once(

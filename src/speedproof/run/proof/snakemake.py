@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -44,8 +44,6 @@ _NOT_OF_A_PROFILE = {
 
 class ProfileExecutor:
     """Warms up and measures where a profile sends the jobs of the workflow."""
-
-    untraced: Sequence[str] = ()  # there, a job whose profiled run fails leaves nothing to compare
 
     def __init__(self, out: Path, request: ProofRequest, status: Status) -> None:
         """Take the proof's folder, what is asked, and what prints how it goes on.
