@@ -2,15 +2,17 @@
 
 import json
 import os
+import re
 
 import pytest
 from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.results.files import digest_of, sha256_of
+from speedproof.run import run_experiment
 from speedproof.run.proof import executor
 from speedproof.run.tampering import Manifest
-from speedproof.util.errors import TamperedError
+from speedproof.util.errors import TamperedError, TrainingError
 
 RUNS = "results/experiments/experiment-1/runs"
 
@@ -51,6 +53,22 @@ def test_a_program_that_rewrites_the_files_of_ended_runs_gives_no_number_and_the
     status, said, _ = prove("sh a.sh", "sh b.sh")
     assert status == 3 and "-a-timed/run.json: was changed while" in said and "-b-timed ran" in said
     assert [path.name for path in (folder / "out" / RUNS).glob("*/run.json") if path.read_text() == "{}\n"] == []
+
+
+def test_what_a_run_changes_that_fails_under_the_profiler_counts_too(folder, monkeypatch):
+    do = run_experiment._do_run_again_if_lost
+
+    def fail_if_profiled(job, number, planned, *rest):
+        if planned.mode == "timed":
+            return do(job, number, planned, *rest)
+        (folder / "out/programs/tree/a.sh").write_text("sleep 1\n")
+        raise TrainingError("it ended with exit status 1")
+
+    monkeypatch.setattr(run_experiment, "_do_run_again_if_lost", fail_if_profiled)
+    monkeypatch.setattr("speedproof.run.proof.warm_up.try_profiler", lambda *_, **__: None)
+    profiled = ["--profiled", "1", "--profiler", "kineto", "--device", "cpu"]
+    status, said, _ = prove("sh a.sh", "sleep 0.01", *profiled)
+    assert status == 3 and re.search(r"programs/tree/a\.sh: was changed while \d\d-[ab]-profiled ran", said), said
 
 
 def test_a_file_that_a_proof_names_must_not_change_either(folder):

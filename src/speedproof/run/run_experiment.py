@@ -186,6 +186,7 @@ class ExperimentAttempt:
         except (ProfilingError, TrainingError) as error:
             if planned.mode == "timed":
                 raise
+            _check_unchanged(self._manifest, folder, f"while {folder.name} ran")
             self._observer.lose_trace(planned, error)
             del self.done[folder.name]
             self.lost[folder.name] = LOST_TRACE
