@@ -20,9 +20,9 @@ def interpreted():
     """Kernels run, by Triton's interpreter where there is no GPU."""
     require("triton", find_spec("triton") is not None, "triton is not installed")
     if not torch.cuda.is_available():
-        from workloads.spleen.tests.training.conftest import patch_language_once
+        from workloads.spleen.tests.training.conftest import quicken_interpreter
 
-        patch_language_once()
+        quicken_interpreter()
 
 
 @pytest.fixture

@@ -83,11 +83,18 @@ def modules():
     require("triton", find_spec("triton") is not None, "triton is not installed")
     names = (*FUSED_OPERATIONS, *(one.module for one in IMPLEMENTATIONS), "weight_matrices", "dice_ce_loss", "random_crop")
     found = SimpleNamespace(**{name: import_module(f"speedproof_accelerate.kernels.{name}") for name in names})
-    if not torch.cuda.is_available():  # interpreted, programs cost more than what they compute: fewer and larger ones
-        found.weight_matrices._SPREAD, found.weight_matrices._SUMMED, found.weight_matrices._GATHERED = 8192, 8192, 1024
-        found.batch_norm_prelu._SLOTS = 16
-        patch_language_once()
+    if not torch.cuda.is_available():
+        quicken_interpreter()
     return found
+
+
+def quicken_interpreter():
+    """Interpreted, programs cost more than what they compute: take fewer and larger ones, and less of Triton's time for each."""
+    from speedproof_accelerate.kernels import batch_norm_prelu, weight_matrices
+
+    weight_matrices._SPREAD, weight_matrices._SUMMED, weight_matrices._GATHERED = 8192, 8192, 1024
+    batch_norm_prelu._SLOTS = 16
+    patch_language_once()
 
 
 def patch_language_once():
