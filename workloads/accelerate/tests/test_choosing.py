@@ -24,18 +24,21 @@ class Clock:
 
     def __init__(self, network, part_ms, network_ms):
         self.network, self.part_ms, self.network_ms = network, part_ms, network_ms
-        self.parts, self.arrangements = [], []
+        self.parts, self.arrangements, self._run = [], [], set()
 
     def measure(self, part, call, *_):
         self.parts.append((type(part).__name__, tuple(call.shape)))
         return measuring.Times(self.part_ms(part, call), 1.0)
 
     def take_turn(self, call, _):
-        call()
-        found = [one for one in self.network.modules() if type(one).__module__.startswith("speedproof_accelerate.")]
+        ours = [one for one in self.network.named_modules() if type(one[1]).__module__.startswith("speedproof_accelerate.")]
         weights = [one for one in self.network.parameters() if one.dim() == 5]
         order = all(one.is_contiguous(memory_format=torch.channels_last_3d) for one in weights)
-        self.arrangements.append((len(found), order))
+        arrangement = tuple(name for name, _ in ours), order
+        if arrangement not in self._run:  # later turns compute the same, and interpreted, each takes long
+            self._run.add(arrangement)
+            call()
+        self.arrangements.append((len(ours), order))
         return self.network_ms(*self.arrangements[-1])
 
 
@@ -173,17 +176,18 @@ def test_every_choice_computes_the_network(clock, full_products):
     names = list(network.state_dict())
     with torch.no_grad():
         expected = network(images)
-    seen = []
+    seen = {}
 
-    def time_network(*_):
-        with torch.no_grad():
-            seen.append(float((network(images) - expected).abs().max()))
+    def time_network(*arrangement):
+        if arrangement not in seen:
+            with torch.no_grad():
+                seen[arrangement] = float((network(images) - expected).abs().max())
         return 1.0
 
     clock(network, network_ms=time_network)
     accelerate(network, images, precision=None)
     assert len(seen) >= 3
-    assert max(seen) < 1e-3
+    assert max(seen.values()) < 1e-3
     assert list(network.state_dict()) == names
 
 

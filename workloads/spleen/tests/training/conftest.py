@@ -115,6 +115,7 @@ def patch_language_once():
     if not patch.__module__.startswith("workloads"):
         InterpretedFunction.__call__ = call
         remember_types()
+        remember_operands()
         check_overflow_at_once()
 
 
@@ -145,6 +146,49 @@ def remember_types():
 
     core.block_type.__init__, core.tensor.__init__ = init_block, init_tensor
     interpreter._get_np_dtype = numpy_type
+
+
+def remember_operands():
+    """Have the types of operands checked and their shapes matched once for equal ones: anew, that takes a third of a kernel's time.
+
+    Numbers become the same constants again. What has to be cast is left to Triton.
+    """
+    from triton.language.core import tensor
+    from triton.language.semantic import TritonSemantic
+    from triton.runtime.interpreter import TensorHandle
+
+    def describe(operand):
+        return operand.type.name if isinstance(operand, tensor) else (type(operand), repr(operand))
+
+    def find_change(operand, result):
+        """Return None for an operand that stays, what a number becomes, or the type and shape to which a tensor is broadcast."""
+        changed = isinstance(operand, tensor) and result is not operand
+        return (result.type, tuple(side.value for side in result.shape)) if changed else None if result is operand else result
+
+    def change(operand, how):
+        if isinstance(how, tuple):
+            kind, shape = how
+            return tensor(TensorHandle(np.broadcast_to(operand.handle.data, shape), operand.handle.dtype), kind)
+        return operand if how is None else how
+
+    def remember(match):
+        known = {}
+
+        def call(self, lhs, rhs, *flags, **options):
+            key = describe(lhs), describe(rhs), flags, *options.items()
+            if key in known:
+                left, right = known[key]
+                return change(lhs, left), change(rhs, right)
+            results = match(self, lhs, rhs, *flags, **options)
+            pairs = list(zip((lhs, rhs), results, strict=True))
+            if all(one.dtype == other.dtype for one, other in pairs if isinstance(one, tensor)):
+                known[key] = [find_change(*pair) for pair in pairs]
+            return results
+
+        return call
+
+    for name in ("binary_op_type_checking_impl", "broadcast_impl_value"):
+        setattr(TritonSemantic, name, remember(getattr(TritonSemantic, name)))
 
 
 def check_overflow_at_once():
