@@ -48,16 +48,6 @@ def run(tmp_path):
     return run_text
 
 
-def test_its_optimizers_steps_are_found_and_what_a_machine_does_at_each_start_of_python_is_done(run, tmp_path):
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own/sitecustomize.py").write_text("print('customized')")
-    said, trace = run(TRAIN.format(steps=12), further=str(tmp_path / "own"))
-    summary = analyze_trace(trace)
-    assert said == "customized\ntrained\n"
-    assert (summary.profiler, summary.found.name) == ("kineto", "Optimizer.step#SGD.step")
-    assert len(summary.epochs) + summary.found.left_out == 12
-
-
 # Data of its own, more than may be recorded.
 GROWS = (
     "import torch, time\ndata = []\nfor _ in range(4):\n    data.append(bytearray(b'x') * 30_000_000)\n    time.sleep(0.2)\n"
@@ -79,20 +69,15 @@ thread.join()
 """
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        BY_A_THREAD.format(what="import torch") + TRAIN.format(steps=12),
-        BY_A_THREAD.format(what=TRAIN.format(steps=12).replace("\n", "\n    ")),
-    ],
-    ids=["only imports torch", "trains"],
-)
-def test_a_thread_of_the_program_may_import_torch(run, text):
-    """At its end the program was killed by a segmentation fault."""
-    said, trace = run(text)
+def test_a_thread_of_the_program_may_import_torch_and_train(run):
+    """At its end the program was killed by a segmentation fault. What other threads do later is recorded, too."""
+    by_a_thread = BY_A_THREAD.format(what=TRAIN.format(steps=3).replace("\n", "\n    "))
+    said, trace = run(by_a_thread + TRAIN.format(steps=12))
     summary = analyze_trace(trace)
-    assert said == "trained\n"
+    assert said == "trained\ntrained\n"
     assert len(summary.epochs) + summary.found.left_out == 12
+    names = read_table(trace / "ranges.parquet", columns=["name"])["name"].to_pylist()
+    assert names.count("Optimizer.step#SGD.step") == 3 + 12
 
 
 FORKS = (
@@ -111,11 +96,16 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 )
 
 
-def test_a_forked_process_may_end_as_any_other(run):
-    """It waited for ever for the profiler's threads."""
-    said, trace = run(FORKS)
-    assert sorted(said.splitlines()) == ["3", "buffered by C", "child", "trained"]
+def test_its_optimizers_steps_are_found_and_whatever_a_program_does_else_is_done(run, tmp_path):
+    """What a machine does at each start of Python; and a forked process ends as any other, which waited for ever for the
+    profiler's threads.
+    """
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/sitecustomize.py").write_text("print('customized')")
+    said, trace = run(FORKS, further=str(tmp_path / "own"))
+    assert sorted(said.splitlines()) == ["3", "buffered by C", "child", "customized", "trained"]
     summary = analyze_trace(trace)
+    assert (summary.profiler, summary.found.name) == ("kineto", "Optimizer.step#SGD.step")
     assert len(summary.epochs) + summary.found.left_out == 12
 
 
