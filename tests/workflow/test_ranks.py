@@ -2,23 +2,19 @@
 
 import re
 
-from tests.workflow.checkout import check_out
+from tests.workflow.checkout import plan_from_here
 
 
-def test_profiled_runs_of_several_ranks_are_analysed_over_their_ranks(tmp_path):
-    variant = "variants={two: {extends: baseline, title: Two, gpus: 2}}"
-    checkout = check_out(tmp_path, variant, "measurement={variants: [baseline, two], device: cpu}")
-    shown = checkout.snakemake("--dry-run", "--printshellcmds").stdout
-    runs = r"results/ci/experiments/experiment-1/runs/0\d-"
-    assert re.search(f"speedproof trace ranks {runs}two-profiled/rank0/trace {runs}two-profiled/rank1/trace --out", shown)
-    summarised = re.findall(rf"speedproof trace analyze {runs}(\S+) --out", shown)
-    assert sorted(summarised) == ["baseline-profiled/trace", "two-profiled/rank0/trace"]
-
-
-def test_an_experiment_on_several_nodes_starts_outside_of_the_container_and_enters_it_itself(tmp_path, apptainer_to_plan_with):
-    variant = "variants={wide: {extends: baseline, title: Wide, nodes: 2}}"
-    checkout = check_out(tmp_path, variant, "measurement={variants: [wide]}")
+def test_profiled_runs_of_several_ranks_are_analysed_over_their_ranks(tmp_path, apptainer_to_plan_with):
+    """An experiment on several nodes starts outside of the container, and enters it itself."""
+    added = [f"{name}: {{extends: baseline, title: {name}, {wide}: 2}}" for name, wide in (("two", "gpus"), ("wide", "nodes"))]
+    variants = f"variants={{{', '.join(added)}}}"
+    checkout = plan_from_here(tmp_path, variants, "measurement={variants: [baseline, two, wide]}")
     shown = checkout.snakemake("--dry-run", "--printshellcmds", "--use-singularity").stdout
+    runs = r"results/ci/experiments/experiment-1/runs/0\d-"
+    for name in ("two", "wide"):
+        assert re.search(f"speedproof trace ranks {runs}{name}-profiled/rank0/trace {runs}{name}-profiled/rank1/trace --out", shown)
+    summarised = re.findall(rf"speedproof trace analyze {runs}(\S+) --out", shown)
+    assert sorted(summarised) == ["baseline-profiled/trace", "two-profiled/rank0/trace", "wide-profiled/rank0/trace"]
     (experiment,) = [line for line in shown.splitlines() if "speedproof experiment" in line]
     assert "--container=container/speedproof.sif" in experiment
-    assert re.search(r"speedproof trace ranks \S+-wide-profiled/rank0/trace \S+-wide-profiled/rank1/trace --out", shown)

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from speedproof.results.run_record import EPOCH_COLUMNS, read_epochs, read_gpu_samples, read_run
-from tests.workflow.checkout import check_out, plan_shell_scripts
+from tests.workflow.checkout import plan_from_here, plan_shell_scripts
 
 pytestmark = pytest.mark.whole
 finished = pytest.mark.xdist_group("workflow")  # what uses the finished run stays in one process
@@ -40,54 +40,35 @@ def test_the_report_and_all_records_are_there(finished_kineto):
         assert "epoch 2/2" in (folder / "log.txt").read_text()
 
 
-@finished
-@pytest.mark.parametrize(
-    ("source", "rules"),
-    [
-        ("src/speedproof/report/markdown.py", {"report"}),
-        ("src/speedproof/stats/compare.py", {"compare", "report"}),
-        ("src/speedproof/run/run_experiment.py", {"doctor", "experiment", "analyze", "compare", "report"}),
-        ("workloads/spleen/speedproof_spleen/training/loop.py", {"doctor", "experiment", "analyze", "compare", "report"}),
-        (
-            "workloads/spleen/speedproof_spleen/data/phantom.py",
-            {"data", "doctor", "experiment", "analyze", "compare", "report"},
-        ),
-    ],
-)
-def test_editing_a_stages_sources_reruns_it_and_what_needs_it(finished_kineto, source, rules):
-    path = finished_kineto.sources / source
-    before = path.read_text()
-    path.write_text(before + "\n# edited\n")
-    try:
-        assert finished_kineto.planned_rules() - {"all"} == rules
-    finally:
-        path.write_text(before)
+# Of each case: a source that is edited, or none; settings that are changed; and the rules that run again.
+MEASURED_ANEW = {"doctor", "experiment", "analyze", "compare", "report"}
+RERUNS = [
+    ("", "", set()),  # data were touched, and sources are as they were
+    ("src/speedproof/report/markdown.py", "", {"report"}),
+    ("src/speedproof/stats/compare.py", "", {"compare", "report"}),
+    ("src/speedproof/run/run_experiment.py", "", MEASURED_ANEW),
+    ("workloads/spleen/speedproof_spleen/training/loop.py", "", MEASURED_ANEW),
+    ("workloads/spleen/speedproof_spleen/data/phantom.py", "", {"data", *MEASURED_ANEW}),
+    ("", "measurement={device: cpu, rounds: 2}", MEASURED_ANEW),
+    ("", "profiling={gpu_samples_per_s: 20}", MEASURED_ANEW),
+    ("", "variants={regular: {batch_size: 4}}", set()),  # it is not measured
+]
 
 
 @finished
-def test_a_second_run_does_nothing_also_where_data_were_touched_and_sources_are_as_they_were(finished_kineto):
+def test_a_second_run_does_nothing_and_what_is_edited_or_configured_otherwise_reruns_what_needs_it(finished_kineto):
     touched = [*finished_kineto.folder.rglob("*.nii.gz"), *finished_kineto.results.rglob("dataset.json")]
     assert len(touched) > 3
     for path in touched:
         path.touch()
-    assert "Nothing to be done" in finished_kineto.snakemake().stderr
-
-
-@finished
-@pytest.mark.parametrize(
-    ("settings", "rules"),
-    [
-        ("measurement={device: cpu, rounds: 2}", {"doctor", "experiment", "analyze", "compare", "report"}),
-        ("profiling={gpu_samples_per_s: 20}", {"doctor", "experiment", "analyze", "compare", "report"}),
-        ("variants={regular: {batch_size: 4}}", set()),  # it is not measured
-    ],
-)
-def test_a_changed_configuration_reruns_in_one_command_what_it_changes(finished_kineto, settings, rules):
-    assert finished_kineto.planned_rules("--config", *finished_kineto.settings, settings) - {"all"} == rules
+    cases = [(edited, ["--config", *finished_kineto.settings, changed] if changed else []) for edited, changed, _ in RERUNS]
+    planned = finished_kineto.plan_each(cases)
+    found = [(*case[:2], rules - {"all"}) for case, rules in zip(RERUNS, planned, strict=True)]
+    assert found == RERUNS
 
 
 def test_a_mistake_in_the_configuration_is_one_line_before_any_job(tmp_path):
-    checkout = check_out(tmp_path, "measurement={rounds: many}")
+    checkout = plan_from_here(tmp_path, "measurement={rounds: many}")
     done = checkout.snakemake(check=False)
     assert done.returncode != 0
     assert "measurement.rounds" in done.stderr

@@ -91,7 +91,7 @@ def test_corners_are_drawn_with_the_chances_that_monais_crop_has():
     ours = ResidentVolumes([volume], patch).draw_corners(torch.zeros(20_000, dtype=torch.long))
     assert_drawn_by_chance([tuple(corner) for corner in ours.tolist()], chances)
     places = torch.arange(volume.image.numel()).view(1, *volume.image.shape).float()
-    crop = RandCropByPosNegLabeld(["place"], "label", patch, pos=1, neg=1, num_samples=4000, image_key="image")
+    crop = RandCropByPosNegLabeld(["place"], "label", patch, pos=1, neg=1, num_samples=1500, image_key="image")
     crop.set_random_state(0)
     cropped = crop({"place": places, "label": volume.label[None], "image": volume.image[None].float()})
     firsts = [int(one["place"].flatten()[0]) for one in cropped]
