@@ -1,5 +1,6 @@
 """Two experiments at once, in one folder or on one device: the second is refused in one line; the first goes on undisturbed."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -45,9 +46,11 @@ def folder(tmp_path):
 def experiment(folder):
     dataset = folder.parent / "dataset.json"
     write_json(dataset, Dataset(source="own", name="none", version="", licence="", synthetic=True, folder=".", cases=[]))
-    configs = [f"--config={ROOT / name}" for name in ("config.yaml", "workflow/config/ci.yaml")]
+    measured = {"variants": ["slow", "fast"], "rounds": 1, "device": "cpu"}
+    config = folder.parent / "config.json"
+    config.write_text(json.dumps({"case": str(ROOT / "tests/run/shell"), "measurement": measured}))
     options = [f"--dataset={dataset}", "--name=experiment-1", f"--out={folder}", f"--log={folder.parent / 'experiment.log'}"]
-    app(["experiment", *configs, *options], standalone_mode=False)
+    app(["experiment", f"--config={config}", *options], standalone_mode=False)
 
 
 def test_a_second_experiment_in_a_folder_is_refused_and_touches_nothing(folder):

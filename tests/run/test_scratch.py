@@ -121,10 +121,12 @@ cli.main()
 def test_an_experiment_that_is_stopped_between_two_runs_leaves_nothing_either(tmp_path, dataset_file):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    overlay = tmp_path / "scratch.yaml"
-    overlay.write_text(f"resources: {{scratch: {scratch}}}\nmeasurement: {{device: cpu}}\n")
-    configs = [f"--config={path}" for path in (ROOT / "config.yaml", overlay)]
-    words = ["experiment", *configs, f"--dataset={dataset_file}", "--name=experiment-1", f"--out={tmp_path / 'experiment-1'}"]
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"case: {ROOT}/tests/run/shell\nresources: {{scratch: {scratch}}}\n"
+        "measurement: {variants: [slow, fast], rounds: 1, device: cpu}\n"
+    )
+    words = ["experiment", f"--config={config}", f"--dataset={dataset_file}", "--name=experiment-1", f"--out={tmp_path / 'experiment-1'}"]
     process = subprocess.Popen(
         [sys.executable, "-c", BETWEEN_RUNS, *words],
         stdout=subprocess.PIPE,
