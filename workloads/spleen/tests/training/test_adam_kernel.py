@@ -39,7 +39,7 @@ def give_gradients(copies, other, factor=1.0):
 @pytest.mark.parametrize(("half", "rounding"), [(torch.float16, 2**-11), (torch.bfloat16, 2**-7)])
 def test_weights_become_what_torch_makes_them_and_copies_are_theirs(half, rounding):
     network, copies, ours, other, torchs = build_pair(half)
-    for step in range(4):
+    for step in range(3):
         give_gradients(copies, other)
         for optimizer in (ours, torchs):
             for group in optimizer.param_groups:  # as a schedule sets it
@@ -71,8 +71,17 @@ def test_gradients_are_divided_by_the_scale():
     assert_close(list(network.parameters()), list(other.parameters()), 2**-20)
 
 
-@pytest.mark.parametrize("scaler_of", [Scaler, torch.amp.GradScaler])
-@pytest.mark.parametrize(("number", "value"), [(0, torch.inf), (0, -torch.inf), (4, torch.nan), (1, torch.nan)])
+@pytest.mark.parametrize(
+    ("scaler_of", "number", "value"),
+    [
+        (Scaler, 0, torch.inf),
+        (Scaler, 0, -torch.inf),
+        (Scaler, 4, torch.nan),
+        (Scaler, 1, torch.nan),
+        (torch.amp.GradScaler, 0, torch.inf),
+        (torch.amp.GradScaler, 1, torch.nan),
+    ],
+)
 def test_a_step_that_overflowed_is_left_out(scaler_of, number, value):
     """It does not count, either, and halves the scale. Weights 0 and 4 have copies, the other has none."""
     network, copies, ours, other, torchs = build_pair(torch.float16)

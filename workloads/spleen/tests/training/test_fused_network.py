@@ -30,14 +30,14 @@ def counting(operations, calls):
 
 # The smallest volumes that divide so often, and whose coarsest make whole rows: interpreted, each plane takes its time.
 @pytest.mark.parametrize(
-    ("channels", "sides", "unused"),
+    ("channels", "shape", "unused"),
     [
-        (CHANNELS, (8, 16, 16), set()),
-        (HALVED, (4, 8, 8), {"concat_channels", "split_channels"}),
+        (CHANNELS, (2, 1, 8, 16, 16), set()),
+        (HALVED, (2, 1, 4, 8, 8), {"concat_channels", "split_channels"}),
     ],
     ids=["joined", "halved"],
 )
-def test_a_fused_network_is_the_network(operations, channels, sides, unused):
+def test_a_fused_network_is_the_network(operations, channels, shape, unused):
     torch.manual_seed(0)
     plain = ResidualUNet(1, 2, channels)
     for parameter in plain.parameters():
@@ -47,7 +47,7 @@ def test_a_fused_network_is_the_network(operations, channels, sides, unused):
     fused = fused.to(DEVICE, memory_format=torch.channels_last_3d)
     plain = plain.double()
     assert list(fused.state_dict()) == list(plain.state_dict())
-    images = torch.rand(2, 1, *sides)
+    images = torch.rand(shape)
     outs = [plain(images.double()), fused(images.to(DEVICE))]
     assert calls == set(Operations.__dataclass_fields__) - unused
     for out in outs:

@@ -32,7 +32,7 @@ LAYOUTS = {
 def test_any_layout_of_volumes_and_gradients_serves(kernels, name, lay_out):
     torch.manual_seed(0)
     if name == "batch_norm_prelu":
-        x, norm, (slope, conv_bias, residual, residual_bias) = draw_norm(4, (2, 8, 6, 10), residual=True)
+        x, norm, (slope, conv_bias, residual, residual_bias) = draw_norm(4, (2, 2, 4, 8), residual=True)
         norm, conv_bias = norm.to(DEVICE), on_device(conv_bias)
         volumes, parameters, without = [x, residual], [slope, residual_bias], ()
 
@@ -40,7 +40,7 @@ def test_any_layout_of_volumes_and_gradients_serves(kernels, name, lay_out):
             return kernels.batch_norm_prelu(x, norm, slope, conv_bias, residual, residual_bias)
     else:
         operation = getattr(kernels, CONVOLUTIONS[name])
-        volumes, parameters, without = convolution_inputs(name, (2, 2, 6, 10))
+        volumes, parameters, without = convolution_inputs(name, (2, 2, 4, 6))
     results = []
     for lies in (lambda volume: on_device(lay_out(volume)), lay_out):
         inputs = [*(lies(on_device(one)) for one in volumes), *(on_device(one) for one in parameters)]
