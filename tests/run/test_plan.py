@@ -14,9 +14,8 @@ VARIANTS = ["baseline", "fast", "regular", "fast_tutorial"]
 
 
 def config_with(**measurement):
-    values = CONFIG.model_dump(mode="json")
-    values["measurement"] |= {"control": False} | measurement
-    return check_config(values)
+    values = CONFIG.measurement.model_dump(mode="json") | {"control": False} | measurement
+    return CONFIG.model_copy(update={"measurement": type(CONFIG.measurement).model_validate(values)})
 
 
 def timed_rounds(config):

@@ -126,9 +126,9 @@ def test_an_experiment_that_is_stopped_between_two_runs_leaves_nothing_either(tm
         f"case: {ROOT}/tests/run/shell\nresources: {{scratch: {scratch}}}\n"
         "measurement: {variants: [slow, fast], rounds: 1, device: cpu}\n"
     )
-    words = ["experiment", f"--config={config}", f"--dataset={dataset_file}", "--name=experiment-1", f"--out={tmp_path / 'experiment-1'}"]
+    options = [f"--config={config}", f"--dataset={dataset_file}", "--name=experiment-1", f"--out={tmp_path / 'experiment-1'}"]
     process = subprocess.Popen(
-        [sys.executable, "-c", BETWEEN_RUNS, *words],
+        [sys.executable, "-c", BETWEEN_RUNS, "experiment", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

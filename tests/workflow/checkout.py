@@ -57,7 +57,7 @@ class Checkout:
         return "\n".join(f"== {path}\n{path.read_text()}" for path in sorted(self.results.rglob("logs/*.log")))
 
     def plan_each(self, cases: list[tuple[str, list[str]]]) -> list[set[str]]:
-        """Return which rules runs would execute now, each with one of the sources edited, or none, and with further arguments."""
+        """Return which rules each run would execute now, with a source edited, or none, and with further arguments."""
         given = [(str(self.sources / edited) if edited else "", self.command("--dry-run", *more)[3:]) for edited, more in cases]
         command = [sys.executable, str(Path(__file__).with_name("planning_program.py")), json.dumps(given)]
         done = subprocess.run(command, capture_output=True, text=True, env=self._environment())

@@ -13,7 +13,8 @@ def test_profiled_runs_of_several_ranks_are_analysed_over_their_ranks(tmp_path, 
     shown = checkout.snakemake("--dry-run", "--printshellcmds", "--use-singularity").stdout
     runs = r"results/ci/experiments/experiment-1/runs/0\d-"
     for name in ("two", "wide"):
-        assert re.search(f"speedproof trace ranks {runs}{name}-profiled/rank0/trace {runs}{name}-profiled/rank1/trace --out", shown)
+        traces = " ".join(f"{runs}{name}-profiled/rank{rank}/trace" for rank in (0, 1))
+        assert re.search(f"speedproof trace ranks {traces} --out", shown)
     summarised = re.findall(rf"speedproof trace analyze {runs}(\S+) --out", shown)
     assert sorted(summarised) == ["baseline-profiled/trace", "two-profiled/rank0/trace", "wide-profiled/rank0/trace"]
     (experiment,) = [line for line in shown.splitlines() if "speedproof experiment" in line]

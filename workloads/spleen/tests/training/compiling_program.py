@@ -48,7 +48,7 @@ def ask_keys(functions):
         os._exit(0)
     os.close(go)
     os.wait()
-    with open(come, encoding="utf-8") as file:
+    with os.fdopen(come, encoding="utf-8") as file:
         return json.load(file)
 
 

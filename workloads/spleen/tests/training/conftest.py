@@ -89,7 +89,7 @@ def modules():
 
 
 def quicken_interpreter():
-    """Interpreted, programs cost more than what they compute: take fewer and larger ones, and less of Triton's time for each."""
+    """Interpret fewer and larger programs, which cost more than what they compute, and take less of Triton's time for each."""
     from speedproof_accelerate.kernels import batch_norm_prelu, weight_matrices
 
     weight_matrices._SPREAD, weight_matrices._SUMMED, weight_matrices._GATHERED = 8192, 8192, 1024
@@ -149,7 +149,7 @@ def remember_types():
 
 
 def remember_operands():
-    """Have the types of operands checked and their shapes matched once for equal ones: anew, that takes a third of a kernel's time.
+    """Have operands' types checked, and their shapes matched, once for equal ones: anew, that takes a third of a kernel's time.
 
     Numbers become the same constants again. What has to be cast is left to Triton.
     """
@@ -161,7 +161,7 @@ def remember_operands():
         return operand.type.name if isinstance(operand, tensor) else (type(operand), repr(operand))
 
     def find_change(operand, result):
-        """Return None for an operand that stays, what a number becomes, or the type and shape to which a tensor is broadcast."""
+        """Return None for an operand that stays, what a number becomes, or the type and shape that a tensor is broadcast to."""
         changed = isinstance(operand, tensor) and result is not operand
         return (result.type, tuple(side.value for side in result.shape)) if changed else None if result is operand else result
 
