@@ -102,9 +102,19 @@ def patch_language_once():
 
     To look for them takes a third of a kernel's time. A kernel itself replaces them, and puts them back when it ends.
     """
+    from triton.runtime import interpreter
     from triton.runtime.interpreter import InterpretedFunction
 
     patch, patched = InterpretedFunction.__call__, set()
+
+    def patch_attribute(place, name, function, _builder, scope):
+        plain = getattr(function, "__wrapped__", function)  # without its question whether it is called by a kernel
+
+        def call_with_semantic(*args, **kwargs):
+            kwargs["_semantic"] = interpreter.interpreter_semantic
+            return plain(*args, **kwargs)
+
+        scope.set_attr(place, name, call_with_semantic)
 
     def call(function, *args, **kwargs):
         if function.fn in patched:
@@ -113,7 +123,7 @@ def patch_language_once():
         return patch(function, *args, **kwargs)
 
     if not patch.__module__.startswith("workloads"):
-        InterpretedFunction.__call__ = call
+        InterpretedFunction.__call__, interpreter._patch_attr = call, patch_attribute
         remember_types()
         remember_operands()
         check_overflow_at_once()
@@ -157,6 +167,14 @@ def remember_operands():
     from triton.language.semantic import TritonSemantic
     from triton.runtime.interpreter import TensorHandle
 
+    def broadcast(values, shape):
+        if not values.flags.c_contiguous:
+            return np.broadcast_to(values, shape)
+        sizes = (1,) * (len(shape) - values.ndim) + values.shape
+        strides = (0,) * (len(shape) - values.ndim) + values.strides
+        strides = tuple(stride if size > 1 else 0 for size, stride in zip(sizes, strides, strict=True))
+        return np.ndarray(shape, values.dtype, values, 0, strides)  # np.broadcast_to takes ten times as long
+
     def describe(operand):
         return operand.type.name if isinstance(operand, tensor) else (type(operand), repr(operand))
 
@@ -168,7 +186,7 @@ def remember_operands():
     def change(operand, how):
         if isinstance(how, tuple):
             kind, shape = how
-            return tensor(TensorHandle(np.broadcast_to(operand.handle.data, shape), operand.handle.dtype), kind)
+            return tensor(TensorHandle(broadcast(operand.handle.data, shape), operand.handle.dtype), kind)
         return operand if how is None else how
 
     def remember(match):
