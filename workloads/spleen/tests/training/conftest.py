@@ -92,7 +92,8 @@ def quicken_interpreter():
     """Interpret fewer and larger programs, which cost more than what they compute, and take less of Triton's time for each."""
     from speedproof_accelerate.kernels import batch_norm_prelu, weight_matrices
 
-    weight_matrices._SPREAD, weight_matrices._SUMMED, weight_matrices._GATHERED = 8192, 8192, 1024
+    weight_matrices._SPREAD, weight_matrices._SUMMED, weight_matrices._GATHERED = 8192, 8192, 8192
+    weight_matrices._MATRICES, weight_matrices._SHARES = 8, 4
     batch_norm_prelu._SLOTS = 16
     patch_language_once()
 
