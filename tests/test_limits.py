@@ -1,6 +1,7 @@
 """A test that takes too much fails by its name, and the rest goes on."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -43,42 +44,10 @@ def test_eats():
     while True:
         eaten.append(bytearray(1 << 20))
 """
-EATS_AND_THE_NEXT_SLEEPS = """
-import time
-def test_eats():
-    eaten = []
-    while True:
-        eaten.append(b"x" * (10 << 20))
-        time.sleep(0.02)
-def test_sleeps():
-    time.sleep(1.5)
-"""
-GOES_ON = """
-import pytest, time
-@pytest.mark.timeout(1)
-def test_goes_on():
-    ends = time.monotonic() + 2
-    while time.monotonic() < ends:
-        try:
-            time.sleep(0.1)
-        except BaseException:
-            pass
-"""
-EATS_IN_A_CHILD = """
-import subprocess, sys
-def test_eats():
-    subprocess.run([sys.executable, "-c", "x = bytearray(1 << 30); import time; time.sleep(60)"], check=True)
-"""
-EATS_UNDER_HYPOTHESIS = """
+MEMORY = """
+import multiprocessing, subprocess, sys, time
 from hypothesis import given, strategies
-@given(strategies.integers())
-def test_eats(number):
-    eaten = []
-    while True:
-        eaten.append(bytearray(1 << 20))
-"""
-FORKS = """
-import multiprocessing, time
+
 def test_forks():
     shared = bytearray(200 << 20)
     children = [multiprocessing.get_context("fork").Process(target=time.sleep, args=(2,)) for _ in range(4)]
@@ -87,18 +56,49 @@ def test_forks():
     for child in children:
         child.join()
     assert all(child.exitcode == 0 for child in children)
+
+def test_child_eats():
+    subprocess.run([sys.executable, "-c", "x = bytearray(1 << 30); import time; time.sleep(60)"], check=True)
+
+@given(strategies.integers())
+def test_eats_under_hypothesis(number):
+    eaten = []
+    while True:
+        eaten.append(bytearray(1 << 20))
+
+def test_eats():
+    eaten = []
+    while True:
+        eaten.append(b"x" * (10 << 20))
+        time.sleep(0.02)
+
+def test_sleeps():
+    time.sleep(1.5)
 """
-SLEEPS = """
-import time
+TIME = """
+import time, pytest
+from hypothesis import given, strategies
+
 def test_sleeps():
     time.sleep(60)
-"""
-LOOPS_UNDER_HYPOTHESIS = """
-from hypothesis import given, strategies
+
 @given(strategies.integers())
-def test_sleeps(number):
+def test_loops_under_hypothesis(number):
     while True:
         pass
+
+@pytest.mark.timeout(1)
+def test_goes_on():
+    ends = time.monotonic() + 2
+    while time.monotonic() < ends:
+        try:
+            time.sleep(0.1)
+        except BaseException:
+            pass
+
+@pytest.mark.whole
+def test_whole():
+    time.sleep(1.5)
 """
 HANGS = """
 import signal, threading, tests.limits
@@ -112,12 +112,6 @@ import os, signal
 def test_is_killed():
     os.kill(os.getpid(), signal.SIGKILL)
 """
-IS_WHOLE = """
-import time, pytest
-@pytest.mark.whole
-def test_whole():
-    time.sleep(1.5)
-"""
 LEAVES = """
 import tempfile
 def test_leaves():
@@ -125,42 +119,34 @@ def test_leaves():
 """
 
 
-@pytest.mark.parametrize(
-    ("text", "workers"),
-    [(EATS, 2), (EATS_IN_A_CHILD, 0), (EATS_UNDER_HYPOTHESIS, 0)],
-    ids=["itself", "child", "hypothesis"],
-)
-def test_a_test_that_eats_memory_fails_by_its_name(run_tests: Run, text: str, workers: int) -> None:
-    ended = run_tests(text, workers=workers)
+def find_failed(ended: subprocess.CompletedProcess[str], why: str) -> set[str]:
+    """Return which tests failed, each of which must give this reason."""
+    failures = ended.stdout.split("= FAILURES =")[1].split("= short test summary info =")[0]
+    reasons = re.split(r"^_{3,} (\w+) _{3,}$", failures, flags=re.MULTILINE)[1:]
+    assert all(why in reason for reason in reasons[1::2])
+    return set(reasons[::2])
+
+
+def test_a_test_that_eats_memory_fails_by_its_name(run_tests: Run) -> None:
+    ended = run_tests(EATS, workers=2)
     assert "FAILED test_it.py::test_eats" in ended.stdout and "memory limit: the test and what it" in ended.stdout
     assert "1 failed, 1 passed" in ended.stdout
 
 
-def test_the_test_after_one_that_ate_memory_is_not_to_blame(run_tests: Run) -> None:
-    ended = run_tests(EATS_AND_THE_NEXT_SLEEPS)
-    assert "2 passed" in ended.stdout and "1 failed" in ended.stdout
-    assert "FAILED test_it.py::test_eats" in ended.stdout
+def test_any_way_to_eat_memory_is_seen_and_neither_shared_memory_nor_the_next_test_is_to_blame(run_tests: Run) -> None:
+    """What is eaten by a child, under hypothesis, or when the next test sleeps; memory that processes share counts once."""
+    ended = run_tests(MEMORY)
+    names = {"test_child_eats", "test_eats", "test_eats_under_hypothesis"}
+    assert find_failed(ended, "memory limit: the test and what it") == names
+    assert "3 failed, 3 passed" in ended.stdout
 
 
-def test_a_test_that_goes_on_after_its_limit_fails_at_its_end(run_tests: Run) -> None:
-    ended = run_tests(GOES_ON)
-    assert "FAILED test_it.py::test_goes_on" in ended.stdout and "1 passed" in ended.stdout
-    assert "time limit: the test takes longer than 1 s" in ended.stdout
-
-
-def test_memory_that_processes_share_counts_once(run_tests: Run) -> None:
-    assert "2 passed" in run_tests(FORKS).stdout
-
-
-@pytest.mark.parametrize("text", [SLEEPS, LOOPS_UNDER_HYPOTHESIS], ids=["sleeps", "hypothesis"])
-def test_a_test_that_takes_too_long_fails_by_its_name(run_tests: Run, text: str) -> None:
-    ended = run_tests(text, "-o", "timeout=1")
-    assert "FAILED test_it.py::test_sleeps" in ended.stdout
-    assert "time limit: the test takes longer than 1 s" in ended.stdout and "1 failed, 1 passed" in ended.stdout
-
-
-def test_a_marked_test_has_its_markers_time(run_tests: Run) -> None:
-    assert "2 passed" in run_tests(IS_WHOLE, "-o", "timeout=1").stdout
+def test_a_test_that_takes_too_long_fails_by_its_name(run_tests: Run) -> None:
+    """Under hypothesis, too; one that goes on after its limit fails at its end, and a marked one has its marker's time."""
+    ended = run_tests(TIME, "-o", "timeout=1")
+    names = {"test_goes_on", "test_loops_under_hypothesis", "test_sleeps"}
+    assert find_failed(ended, "time limit: the test takes longer than 1 s") == names
+    assert "3 failed, 2 passed" in ended.stdout
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -303,7 +303,7 @@ def test_a_form_is_known_by_its_content(tmp_path, form):
         assert found is not None and found.profiler.name == profiler
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(form=st.sampled_from(["torch", "xla"]), share=st.floats(0, 0.99), packed=st.booleans())
 def test_a_file_that_is_cut_off_anywhere_says_so(tmp_path_factory, form, share, packed):
     folder = tmp_path_factory.mktemp("cut")
@@ -327,7 +327,7 @@ def test_a_category_that_is_no_text_is_nobodys(tmp_path):
 STRANGE = st.sampled_from([None, -1, 2**70, 1.5, "x", "5", [], {}, True, "Device", "Stream #", 1e300])
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(form=st.sampled_from(list(FORMS)), data=st.data())
 def test_strange_values_are_read_or_refused_in_one_line(tmp_path_factory, form, data):
     content = json.loads(json.dumps(FORMS[form][0]))
@@ -349,7 +349,7 @@ BEGINNINGS = st.sampled_from(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(begin=BEGINNINGS, rest=st.binary(max_size=300), name=st.sampled_from(["a", "a.json", "a.json.gz", "a.sqlite", "a.pb"]))
 def test_any_bytes_are_refused_in_one_line(tmp_path_factory, begin, rest, name):
     folder = tmp_path_factory.mktemp("bytes")

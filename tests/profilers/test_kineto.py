@@ -140,7 +140,7 @@ event_lists = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(events=event_lists, chunk=st.integers(1, 50), indent=st.sampled_from([None, 2]))
 def test_events_are_read_whatever_the_chunk(tmp_path_factory, events, chunk, indent):
     path = tmp_path_factory.mktemp("chrome") / "k.json"

@@ -328,7 +328,7 @@ events = st.lists(
 )
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(events=events, rows_at_once=st.integers(1, 7))
 def test_every_range_arrives_whatever_the_chunk(tmp_path, monkeypatch, events, rows_at_once):
     monkeypatch.setattr(export_file, "ROWS_AT_ONCE", rows_at_once)

@@ -68,7 +68,7 @@ def test_a_driver_call_within_a_runtime_call_is_one_launch(tmp_path):
     assert analyze_trace(trace.write(tmp_path)).warnings == []
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.randoms(use_true_random=False), st.floats(0.01, 0.9), st.booleans())
 def test_dropped_kernels_never_make_a_wrong_share(tmp_path, random, share, in_a_row):
     everything = range(ITERATIONS * KERNELS)

@@ -10,7 +10,7 @@ from tests.trace.handmade import TraceBuilder
 from tests.trace.loops import MadeLoop, made_loops, make_loop
 from tests.trace.readings import us
 
-QUICKLY = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICKLY = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 AHEAD = MadeLoop(kernels=(("gemm", 1000), ("relu", 400)), host=1000, waits=False)
 
 

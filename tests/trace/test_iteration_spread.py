@@ -97,7 +97,7 @@ def test_a_loop_and_its_layers_are_not_compared(tmp_path):
         compare_traces(marked, plain)
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(kernel_lists(), st.integers(8, 14), st.integers(300, 3000), st.booleans(), st.integers(1, 400))
 def test_marks_change_no_difference(tmp_path, kernels, steps, host, waits, more):
     """A program, marked or not, against another one whose last kernel takes longer: the same answer, or a refusal."""

@@ -177,7 +177,7 @@ def test_one_coinciding_name_hides_no_sibling(tmp_path):
     assert summary.transforms == []
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 999), st.integers(5, 1000), st.integers(3, 8))
 def test_ranges_off_the_loop_make_no_wrong_share(tmp_path, offset, width, count):
     """Iterations of 1000 us, 600 of them kernels, whose ranges begin anywhere in them and are of any length."""

@@ -10,7 +10,7 @@ from tests.trace.handmade import LOADER, TraceBuilder
 from tests.trace.loops import MadeLoop, kernel_lists, made_loops, make_loop
 from tests.trace.readings import us
 
-QUICKLY = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICKLY = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SCANS, SOLVES = (("scan_a", 6), ("scan_b", 6)), tuple((f"solve_{'abcd'[place % 4]}", 2700) for place in range(40))
 
 

@@ -414,7 +414,7 @@ def traces(draw):
     return trace
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(traces())
 def test_busy_and_idle_fill_the_epochs_whatever_the_trace(tmp_path, trace):
     summary = analyze_trace(trace.write(tmp_path))

@@ -7,6 +7,7 @@ first event of the trace. `process` and `thread` are small numbers, in order of 
 
 import stat
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -198,17 +199,32 @@ def write_trace(folder: Path, tables: dict[str, pa.Table], info: TraceInfo) -> N
 
 def write_table(path: Path, table: pa.Table) -> None:
     """Write a table as Parquet, small: numbers that count up are kept as differences, names once, then zstd."""
-    numbers = [field.name for field in table.schema if pa.types.is_integer(field.type)]
     with replacing(path) as temporary:
-        pq.write_table(
-            table,
-            temporary,
-            compression="zstd",
-            compression_level=12,
-            use_dictionary=[field.name for field in table.schema if pa.types.is_dictionary(field.type)],
-            column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
-            write_page_checksum=True,
-        )
+        if len(table):
+            _pack(table, temporary)
+        else:
+            temporary.write_bytes(_pack_empty(table.schema))
+
+
+def _pack(table: pa.Table, target: Path | pa.BufferOutputStream) -> None:
+    numbers = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+    pq.write_table(
+        table,
+        target,
+        compression="zstd",
+        compression_level=12,
+        use_dictionary=[field.name for field in table.schema if pa.types.is_dictionary(field.type)],
+        column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+        write_page_checksum=True,
+    )
+
+
+@cache
+def _pack_empty(schema: pa.Schema) -> bytes:
+    """Return what a table without rows is on disk; most tables of a small trace are."""
+    target = pa.BufferOutputStream()
+    _pack(schema.empty_table(), target)
+    return bytes(target.getvalue().to_pybytes())
 
 
 def without_operators(ranges: pa.Table) -> pa.Table:
@@ -247,6 +263,8 @@ def read_table(folder: Path, name: str, columns: Iterable[str] | None = None) ->
         with pq.ParquetFile(source, page_checksum_verification=True) as file:
             if fault := _find_misfit(file, schema, size):
                 raise RecordError(path, f": {fault}; convert the trace again")
+            if not file.metadata.num_rows:
+                return schema.empty_table()
             table = file.read(schema.names).select(schema.names)
         for column in table.columns:
             if pa.types.is_dictionary(column.type):

@@ -1,6 +1,7 @@
 """Advice like Nsight Systems' expert rules, each with an upper bound of what it could save."""
 
 from dataclasses import dataclass
+from typing import cast
 
 import pandas as pd
 
@@ -28,9 +29,8 @@ class _Rule:
     def write(self, profiler: ProfilerName) -> str:
         return self.kineto if profiler == "kineto" and self.kineto else self.text
 
-    def applies(self, idle_gaps: pd.DataFrame) -> "pd.Series[bool]":
-        found = idle_gaps["cause"].isin(self.causes)
-        return found if self.topics is None else found & idle_gaps["topic"].isin(self.topics)
+    def applies(self, cause: str, topic: str) -> bool:
+        return cause in self.causes and (self.topics is None or topic in self.topics)
 
 
 _RULES = [
@@ -132,10 +132,11 @@ def give_advice(idle_gaps: pd.DataFrame, epochs_ns: int, count: int, free_ns: in
     """
     if idle_gaps.empty:
         return []
-    lengths = idle_gaps["end_ns"] - idle_gaps["start_ns"]
-    sums = [(rule, int(lengths[rule.applies(idle_gaps)].sum())) for rule in _RULES]
+    lengths = (idle_gaps["end_ns"] - idle_gaps["start_ns"]).groupby([idle_gaps["cause"], idle_gaps["topic"]], observed=True)
+    idle_ns = cast("dict[tuple[str, str], int]", lengths.sum().to_dict())
+    sums = [(rule, sum(ns for kind, ns in idle_ns.items() if rule.applies(*kind))) for rule in _RULES]
     found = [(rule, min(ns, free_ns) if rule.hides else ns) for rule, ns in sums]
-    nothing_runs = int(lengths[idle_gaps["cause"] != causes.COPYING].sum())
+    nothing_runs = sum(ns for (cause, _), ns in idle_ns.items() if cause != causes.COPYING)
     if nothing_runs > (1 - _LOW_UTILISATION) * epochs_ns:
         found.append((_Rule("low utilisation", "the GPU is idle more than half of the time", ()), nothing_runs))
     worth = sorted((pair for pair in found if pair[1] >= _WORTH_SAYING * epochs_ns), key=lambda pair: -pair[1])

@@ -57,17 +57,21 @@ def gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Inte
     yield CauseEvidence(OVERHEAD, _either(cover_events(loop.on_main_thread(trace.overhead)), host.profiling))
     yield CauseEvidence(LOADING, loading, phase_labels)
     yield _find_synchronising(waiting_calls(calls, activity), host)
-    yield from host.find_compiling()
+    if host:
+        yield from host.find_compiling()
     yield from _find_loading_of_data(loop, phases, host)
-    steps = host.find_steps(trace.ranges)
-    yield CauseEvidence(PARAMETERS, cover_events(steps), label_events(steps))
+    if host:
+        steps = host.find_steps(trace.ranges)
+        yield CauseEvidence(PARAMETERS, cover_events(steps), label_events(steps))
     yield CauseEvidence(LAUNCHING, launching, phase_labels)
     yield from _find_traced_calls(trace, loop, activity)
-    yield host.find_breaks(idle)
-    yield from host.find_operators(idle)
+    if host:
+        yield host.find_breaks(idle)
+        yield from host.find_operators(idle)
     yield _find_beside(trace, loop)
-    yield host.find_functions(idle)
-    yield CauseEvidence(BETWEEN, host.between, phase_labels)
+    if host:
+        yield host.find_functions(idle)
+        yield CauseEvidence(BETWEEN, host.between, phase_labels)
     yield CauseEvidence(HOST, cover_events(phases), _open_ranges(loop, phases))
     transforms = _split_transforms(loop)[1]
     in_no_range = difference(difference(loop.spans, cover_events(phases)), union(transforms.start, transforms.end))

@@ -36,6 +36,8 @@ def loop_calls(calls: pd.DataFrame, trace: Trace, loop: Loop, activity: pd.DataF
     These are its main one, those that go back through the graph, and those that launch but hold no ranges.
     A loader's thread, which launches transforms, holds their ranges and so is none of them.
     """
+    if calls.empty:
+        return calls
     launch = activity["launch"].to_numpy()[activity["phase"] >= 0]
     launching = pd.unique(trace.api["thread"].to_numpy()[launch])
     marked = pd.concat([loop.phases["thread"], loop.transforms["thread"][loop.transforms["process"] == loop.process]])

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,21 +23,30 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 def make_names(codes: NDArray[np.integer], names: Iterable[str]) -> Names:
     """Return the column whose row i is the name number `codes[i]`, missing for -1; names must differ."""
-    categories: pd.Index[str] = pd.Index([str(name) for name in names], dtype=str)
-    return pd.Categorical.from_codes(codes, categories)
+    distinct = tuple(map(str, names))
+    dtype = _keep_dtype(distinct) if len(distinct) < _FEW_NAMES else _make_dtype(distinct)
+    return pd.Categorical.from_codes(codes, dtype=dtype)
+
+
+def _make_dtype(names: tuple[str, ...]) -> "pd.CategoricalDtype[str]":
+    return pd.CategoricalDtype(pd.Index(names, dtype=str))
+
+
+_keep_dtype = lru_cache(_make_dtype)  # the same few names come again and again, and a dtype takes long to make
 
 
 def join_names(columns: Sequence[Names]) -> Names:
     """Return the columns below one another; a name that several have becomes one."""
-    known = {name: code for code, name in enumerate(dict.fromkeys(str(name) for c in columns for name in c.categories))}
-    codes = [np.array([*map(known.get, column.categories), -1], np.int32)[column.codes] for column in columns]
+    distinct = dict.fromkeys(str(name) for column in columns for name in column.categories.tolist())
+    known = {name: code for code, name in enumerate(distinct)}
+    codes = [np.array([*map(known.get, column.categories.tolist()), -1], np.int32)[column.codes] for column in columns]
     return make_names(np.concatenate(codes), known)
 
 
 def rename(events: pd.DataFrame, new_name: Callable[[str], str]) -> pd.DataFrame:
     """Return the events under new names; different old names may get the same new one."""
     names = events["name"].array
-    renamed = [new_name(str(name)) for name in names.categories]
+    renamed = [new_name(str(name)) for name in names.categories.tolist()]
     codes, distinct = pd.factorize(np.array(renamed, object))
     return events.assign(name=make_names(np.append(codes, -1)[names.codes], distinct))
 
@@ -54,9 +63,10 @@ def with_names(events: pd.DataFrame, wanted: Callable[[str], object]) -> pd.Data
 def are_named(events: pd.DataFrame, wanted: Callable[[str], object]) -> Mask:
     """Tell which events have a name that is wanted."""
     names = events["name"].array
-    return np.array([*map(bool, map(wanted, names.categories)), False])[names.codes]
+    return np.array([*map(bool, map(wanted, names.categories.tolist())), False])[names.codes]
 
 
+_FEW_NAMES = 100
 _CALL_VERSION = re.compile(r"(_ptsz)?(_v\d+)?$")
 
 # Of one machine; each is looked at by itself, so that more would take time without bound.
@@ -221,6 +231,8 @@ def _touches(copies: pd.DataFrame, memory: str) -> "pd.Series[bool]":
 
 def to_frame(table: pa.Table) -> pd.DataFrame:
     """Return a table as a frame sorted by `start_ns`; absent integers are -1, for a float would lose nanoseconds."""
+    if not len(table):
+        return _make_empty(table.schema).copy()
     for index, field in enumerate(table.schema):
         if pa.types.is_integer(field.type) and table.column(index).null_count:
             table = table.set_column(index, field.name, pc.fill_null(table.column(index), _NONE))
@@ -228,6 +240,15 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
         index = table.column_names.index("correlation")
         table = table.set_column(index, "correlation", pc.cast(table["correlation"], pa.from_numpy_dtype(_NARROW)))
     return _sort_by_start(table.unify_dictionaries().to_pandas(split_blocks=True))
+
+
+@cache
+def _make_empty(schema: pa.Schema) -> pd.DataFrame:
+    empty = schema.empty_table()
+    if "correlation" in schema.names:
+        index = schema.names.index("correlation")
+        empty = empty.set_column(index, "correlation", pc.cast(empty["correlation"], pa.from_numpy_dtype(_NARROW)))
+    return empty.unify_dictionaries().to_pandas(split_blocks=True)
 
 
 def _sort_by_start(events: pd.DataFrame) -> pd.DataFrame:

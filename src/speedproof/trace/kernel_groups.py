@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from speedproof.trace.events import are_named, cover_events
+from speedproof.trace.events import are_named, bounds_of, cover_events
 from speedproof.trace.intervals import Intervals, coverage, difference
 from speedproof.util.units import NS_PER_S
 
@@ -88,19 +88,27 @@ def uses_tensor_cores(name: str) -> bool | None:
 
 def sum_kernels(kernels: pd.DataFrame, epochs: Intervals) -> pd.DataFrame:
     """Return each kernel's group, name, calls, total_ns, seconds_per_epoch, tensor_cores; the costliest first."""
-    length, start = kernels["end_ns"] - kernels["start_ns"], kernels["start_ns"].to_numpy()
+    names, (start, end) = kernels["name"].array, bounds_of(kernels)
+    length = end - start
     epoch = np.searchsorted(epochs.start, start, side="right") - 1
     counted = (epoch >= 0) & (start < epochs.end[epoch]) if len(epochs) else np.zeros(len(kernels), dtype=bool)
-    calls = pd.DataFrame({"name": kernels["name"], "length": length, "counted": length.where(counted, 0)})
-    sums = calls.groupby("name", observed=True).agg(
-        calls=("length", "size"), total_ns=("length", "sum"), counted_ns=("counted", "sum")
+    sums = np.zeros((2, len(names.categories)), np.int64)
+    np.add.at(sums[0], names.codes, length)
+    np.add.at(sums[1], names.codes[counted], length[counted])
+    calls = np.bincount(names.codes, minlength=len(names.categories))
+    used = np.flatnonzero(calls)
+    name = [str(name) for name in names.categories[used]]
+    table = pd.DataFrame(
+        {
+            "group": pd.Series([*map(group_of, name)], dtype=object),
+            "name": name,
+            "calls": calls[used],
+            "total_ns": sums[0][used],
+            "seconds_per_epoch": sums[1][used] / max(len(epochs), 1) / NS_PER_S,
+            "tensor_cores": pd.Series([*map(uses_tensor_cores, name)], dtype=object),
+        }
     )
-    table = sums.reset_index().astype({"name": str})
-    table["seconds_per_epoch"] = table["counted_ns"] / max(len(epochs), 1) / NS_PER_S
-    table["group"] = table["name"].map(group_of)
-    table["tensor_cores"] = table["name"].map(uses_tensor_cores)
-    table = table.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
-    return table[["group", "name", "calls", "total_ns", "seconds_per_epoch", "tensor_cores"]]
+    return table.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
 
 
 def measure_communication(kernels: pd.DataFrame, epochs: Intervals) -> tuple[float, float]:

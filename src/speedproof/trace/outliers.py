@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from speedproof.results.summary import Epoch, Gap, Share, SlowEpoch, count_warm_up
+from speedproof.trace.events import bounds_of
 from speedproof.trace.intervals import Array
 from speedproof.util.units import NS_PER_S
 
@@ -24,17 +25,34 @@ def list_gaps(idle_gaps: pd.DataFrame, activity: pd.DataFrame, zero_ns: int) -> 
     if idle_gaps.empty:
         return []
     longest = _take_longest(idle_gaps)
-    start, end = (np.array([gap[name].iloc[place] for gap in longest]) for name, place in (("start_ns", 0), ("end_ns", -1)))
+    starts, ends = bounds_of(idle_gaps)
+    start, end = starts[[rows[0] for rows in longest]], ends[[rows[-1] for rows in longest]]
     kernels = activity.loc[activity["kernel"], ["name", "start_ns", "end_ns"]]
     before, after = _name_neighbours(kernels, start, end)
-    return [
-        _describe_gap(gap, zero_ns, previous, following)
-        for gap, previous, following in zip(longest, before, after, strict=True)
-    ]
+    lengths, epoch, part = ends - starts, idle_gaps["epoch"].to_numpy(), idle_gaps["part"].array
+    cause, detail = idle_gaps["cause"].array, idle_gaps["detail"].array
+    gaps = []
+    for rows, begin, previous, following in zip(longest, start.tolist(), before, after, strict=True):
+        of_cause, of_detail, most_ns = _find_largest(cause.codes[rows], detail.codes[rows], lengths[rows])
+        total_ns = int(lengths[rows].sum())
+        gaps.append(
+            Gap(
+                epoch=int(epoch[rows[0]]),
+                part=part[rows[0]],
+                start_s=(begin + zero_ns) / NS_PER_S,
+                duration_s=total_ns / NS_PER_S,
+                cause=cause.categories[of_cause],
+                detail=detail.categories[of_detail],
+                share=most_ns / total_ns,
+                before=previous,
+                after=following,
+            )
+        )
+    return gaps
 
 
-def _take_longest(idle_gaps: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return the pieces of each of the longest gaps, in order."""
+def _take_longest(idle_gaps: pd.DataFrame) -> list[Array]:
+    """Return the rows of the pieces of each of the longest gaps, in order."""
     order = np.argsort(idle_gaps["start_ns"].to_numpy(), kind="stable")
     start, end, epoch = (idle_gaps[name].to_numpy()[order] for name in ("start_ns", "end_ns", "epoch"))
     part = idle_gaps["part"].array.codes[order]
@@ -44,29 +62,16 @@ def _take_longest(idle_gaps: pd.DataFrame) -> list[pd.DataFrame]:
     closing = np.append(opening[1:], len(order)) - 1
     chosen = np.argsort(start[opening] - end[closing], kind="stable")[:_MOST_GAPS]
     bounds = zip(opening[chosen].tolist(), closing[chosen].tolist(), strict=True)
-    return [idle_gaps.iloc[order[opened : closed + 1]] for opened, closed in bounds]
+    return [order[opened : closed + 1] for opened, closed in bounds]
 
 
-def _describe_gap(pieces: pd.DataFrame, zero_ns: int, before: str, after: str) -> Gap:
-    """Return one gap, under the cause and the detail that fill most of it."""
-    cause, detail = pieces["cause"].array, pieces["detail"].array
-    lengths = (pieces["end_ns"] - pieces["start_ns"]).to_numpy()
-    kinds, kind = np.unique(cause.codes * np.int64(len(detail.categories)) + detail.codes, return_inverse=True)
-    sums = np.zeros(len(kinds), np.int64)
-    np.add.at(sums, kind, lengths)
-    most, total_ns = np.flatnonzero(sums == sums.max())[-1], int(lengths.sum())
-    of_cause, of_detail = np.divmod(kinds[most], len(detail.categories))
-    return Gap(
-        epoch=int(pieces["epoch"].iloc[0]),
-        part=pieces["part"].iloc[0],
-        start_s=(int(pieces["start_ns"].iloc[0]) + zero_ns) / NS_PER_S,
-        duration_s=total_ns / NS_PER_S,
-        cause=cause.categories[of_cause],
-        detail=detail.categories[of_detail],
-        share=float(sums[most] / total_ns),
-        before=before,
-        after=after,
-    )
+def _find_largest(causes: Array, details: Array, lengths: Array) -> tuple[int, int, int]:
+    """Return the cause and detail, by number, that fill most of a gap, and how much; the last of equals."""
+    sums: Counter[tuple[int, int]] = Counter()
+    for cause, detail, length in zip(causes.tolist(), details.tolist(), lengths.tolist(), strict=True):
+        sums[cause, detail] += length
+    most_ns, (cause, detail) = max((ns, kind) for kind, ns in sums.items())
+    return cause, detail, most_ns
 
 
 def _name_neighbours(kernels: pd.DataFrame, start: Array, end: Array) -> tuple[list[str], list[str]]:
