@@ -3,12 +3,10 @@ import pytest
 from speedproof.report.figures.draw import compose_figure
 from speedproof.report.figures.figure_data import FIGURES, read_evidence
 from speedproof.report.figures.style import figure_style
-from speedproof.results.folder import read_results
 from speedproof.run.archive.rebuild import rebuild_report
-from speedproof.stats.compare import compare_experiments, write_comparison
-from speedproof.trace.diff import compare_stages
+from speedproof.stats.compare import write_comparison
 from tests.chromium import Chromium, find_chromium
-from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
+from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, compare_example, write_example
 
 SHARED = {"gpu_results", "cpu_results"}
 
@@ -16,7 +14,7 @@ SHARED = {"gpu_results", "cpu_results"}
 def make_results(folder, example=None, claims=CLAIMS):
     """A results folder with everything up to the comparison: words need no figures, which take seconds."""
     write_example(folder, example)
-    write_comparison(compare_experiments(folder, claims, compare_stages(read_results(folder))), folder)
+    write_comparison(compare_example(example, claims, traced=True), folder)
     return folder
 
 

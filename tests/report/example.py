@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from speedproof.results.comparison import Comparison
 from speedproof.results.experiment import (
     EXPERIMENT_FILE,
     PLAN_FILE,
@@ -28,7 +29,7 @@ from speedproof.results.experiment import (
     Until,
 )
 from speedproof.results.files import sha256_of, write_json
-from speedproof.results.folder import ANALYSIS_FOLDER, EXPERIMENTS_FOLDER
+from speedproof.results.folder import ANALYSIS_FOLDER, EXPERIMENTS_FOLDER, Results, read_results
 from speedproof.results.quality import Quality
 from speedproof.results.run_record import (
     EPOCH_COLUMNS,
@@ -48,6 +49,8 @@ from speedproof.results.run_record import (
 )
 from speedproof.results.summary import SUMMARY_FILE
 from speedproof.results.trace_tables import TABLES, TraceInfo, write_trace
+from speedproof.stats.compare import compare_experiments
+from speedproof.trace.diff import compare_stages
 from speedproof_spleen.config import load_config
 from tests.report.example_trace import example_summary, example_trace
 from tests.report.example_variants import (
@@ -131,12 +134,40 @@ CPU_EXAMPLE = Example(experiments=1, rounds=3, gpu=False, profiler="kineto")
 
 def write_example(results: Path, example: Example | None = None) -> Path:
     """Write the experiments and the analysis of an example into `results`, and return it."""
-    example = example or Example()
+    return shutil.copytree(_write_once(example or Example()), results, dirs_exist_ok=True)
+
+
+def _write_once(example: Example) -> Path:
     written = Path(_WRITTEN, hashlib.sha256(repr(example).encode()).hexdigest()[:16])
     if not written.exists():
         for number in range(1, example.experiments + 1):
             _write_experiment(written, f"experiment-{number}", example)
-    return shutil.copytree(written, results, dirs_exist_ok=True)
+    return written
+
+
+# Of the examples that many tests read and compare as they are.
+_READ: dict[str, Results] = {}
+_COMPARED: dict[str, Comparison] = {}
+
+
+def read_example(example: Example | None = None) -> Results:
+    """Return an example's results, which no test may change: they are read once for all tests of a process."""
+    key = repr(example or Example())
+    if key not in _READ:
+        _READ[key] = read_results(_write_once(example or Example()))
+    return _READ[key]
+
+
+def compare_example(example: Example | None = None, claims: Path = CLAIMS, traced: bool = False) -> Comparison:
+    """Return the comparison of an example of which nothing was changed, if wanted with its traces' differences.
+
+    It is made once for all tests of a process: none that changes what compares may ask for it.
+    """
+    key = repr((example or Example(), claims.read_text(encoding="utf-8"), traced))
+    if key not in _COMPARED:
+        read = read_example(example)
+        _COMPARED[key] = compare_experiments(read, claims, compare_stages(read) if traced else {})
+    return _COMPARED[key].model_copy(deep=True)
 
 
 def vouch_again(results: Path) -> Path:

@@ -21,16 +21,15 @@ from speedproof.results.asked import Asked
 from speedproof.results.claim import Claim
 from speedproof.results.comparison import Incomparable, Scaling
 from speedproof.results.comparison_rows import Needed, Origin
-from speedproof.stats.compare import compare_experiments
 from speedproof.stats.main_ratios import Answer, find_answer
 from tests.report.conftest import make_results
-from tests.report.example import CLAIMS, EPOCH_S, REPOSITORY, Example, rule_with, write_example
+from tests.report.example import EPOCH_S, REPOSITORY, Example, compare_example, rule_with
 
 FAST, BASELINE = "MONAI fast script", "MONAI baseline script"
 
 
-def compare(tmp_path, **settings):
-    return compare_experiments(write_example(tmp_path / "results", Example(**{"modes": ("timed",), **settings})), CLAIMS)
+def compare(**settings):
+    return compare_example(Example(**{"modes": ("timed",), **settings}))
 
 
 def answer(comparison):
@@ -74,21 +73,21 @@ def with_times(**times):
         ),
     ],
 )
-def test_the_first_line_is_the_answer(tmp_path, settings, sentence, state):
-    comparison = compare(tmp_path, **settings)
+def test_the_first_line_is_the_answer(settings, sentence, state):
+    comparison = compare(**settings)
     assert answer(comparison)[0] == sentence
     assert describe_state(find_answer(comparison).mains[0]).text == state
 
 
-def test_of_what_is_not_documented_the_faster_variant_is_named_first(tmp_path):
-    comparison = compare(tmp_path, epoch_s=with_times(baseline=1.08, fast=1.48))
+def test_of_what_is_not_documented_the_faster_variant_is_named_first():
+    comparison = compare(epoch_s=with_times(baseline=1.08, fast=1.48))
     comparison.claims.clear()
     assert answer(comparison)[0] == f"{BASELINE} trains an epoch 1.37× as fast as {FAST} on this machine."
 
 
 @pytest.mark.parametrize("epoch_s", [with_times(), with_times(baseline=1.08, fast=1.48)])
-def test_of_rates_alone_the_variant_with_the_higher_rate_is_the_faster_one(tmp_path, epoch_s):
-    comparison = compare(tmp_path, epoch_s=epoch_s)
+def test_of_rates_alone_the_variant_with_the_higher_rate_is_the_faster_one(epoch_s):
+    comparison = compare(epoch_s=epoch_s)
     comparison.claims.clear()
     comparison.ratios[:] = [ratio for ratio in comparison.ratios if ratio.metric == "samples_per_s"]
     fast, slow = (FAST, BASELINE) if dict(epoch_s)["fast"] < dict(epoch_s)["baseline"] else (BASELINE, FAST)
@@ -97,8 +96,8 @@ def test_of_rates_alone_the_variant_with_the_higher_rate_is_the_faster_one(tmp_p
     assert row.variants == [fast, " against ", slow]
 
 
-def test_beside_an_experiments_number_stands_what_that_experiment_says_of_a_claim(tmp_path):
-    comparison = compare(tmp_path, experiments=2, rounds=4)
+def test_beside_an_experiments_number_stands_what_that_experiment_says_of_a_claim():
+    comparison = compare(experiments=2, rounds=4)
     claims = [claim for claim in comparison.claims if claim.ratio]
     by_experiment = {"experiment-1": "reproduced", "experiment-2": "inconclusive"}
     comparison.claims[:] = [
@@ -111,32 +110,32 @@ def test_beside_an_experiments_number_stands_what_that_experiment_says_of_a_clai
     assert "inconclusive: reproduced in experiment-1, inconclusive in experiment-2" in answer(comparison)[-1]
 
 
-def test_the_documented_ratio_of_another_mode_is_named_and_keeps_the_way_round(tmp_path):
+def test_the_documented_ratio_of_another_mode_is_named_and_keeps_the_way_round():
     slower = with_times(baseline=1.08, fast=1.48)
-    comparison = compare(tmp_path, modes=("timed", "documented"), epoch_s=slower, rounds=6)
+    comparison = compare(modes=("timed", "documented"), epoch_s=slower, rounds=6)
     told = answer(comparison)
     assert told[0] == f"{FAST} is slower: it trains an epoch 0.730× as fast as {BASELINE} on this machine."
     assert told[2].startswith("Documented: 1.7–2.3×: inconclusive")
     assert told[2].endswith("(on one V100 of a DGX-2, under the profiler).")
 
 
-def test_the_second_line_says_how_sure_that_is(tmp_path):
-    assert answer(compare(tmp_path / "six"))[1] == "95 % interval 1.34–1.40×, 6 pairs of runs on one machine."
-    single = answer(compare(tmp_path / "one", rounds=1, experiments=1))[1]
+def test_the_second_line_says_how_sure_that_is():
+    assert answer(compare())[1] == "95 % interval 1.34–1.40×, 6 pairs of runs on one machine."
+    single = answer(compare(rounds=1, experiments=1))[1]
     assert single == "1 pair of runs on one machine; a verdict needs 4."
 
 
-def test_rows_name_their_experiment_only_where_nothing_else_tells_them_apart(tmp_path):
+def test_rows_name_their_experiment_only_where_nothing_else_tells_them_apart():
     """The record is of two experiments that compare other programs."""
-    named = draw_forest(find_answer(compare(tmp_path, experiments=2, rounds=4))).rows
+    named = draw_forest(find_answer(compare(experiments=2, rounds=4))).rows
     assert {row.what for row in named} >= {"training epoch (experiment-1)"}
     record = draw_forest(read_evidence(REPOSITORY / "records/2026-11-27-h100-published-turbo").answer).rows
     assert [row.what for row in record if "experiment" in row.what] == []
     assert "time to Dice 0.94 from the start of the process" in [row.what for row in record]
 
 
-def test_where_nothing_was_compared_the_answer_says_so(tmp_path):
-    comparison = compare(tmp_path)
+def test_where_nothing_was_compared_the_answer_says_so():
+    comparison = compare()
     comparison.ratios.clear()
     comparison.claims.clear()
     assert answer(comparison) == ["No two variants could be compared."]
@@ -155,8 +154,8 @@ def test_verdict_answers_in_its_first_line(tmp_path):
     assert said.startswith(f"{FAST} trains an epoch 1.37× as fast as {BASELINE} on this machine. 95 % interval 1.34–1.40×")
 
 
-def test_a_documented_ratio_leads_with_its_band_and_its_verdict(tmp_path):
-    comparison = compare(tmp_path, modes=("timed", "documented"), rounds=6)
+def test_a_documented_ratio_leads_with_its_band_and_its_verdict():
+    comparison = compare(modes=("timed", "documented"), rounds=6)
     documented = find_answer(comparison).documented
     forest = draw_forest(Answer([documented]))
     row = forest.rows[0]
@@ -167,8 +166,8 @@ def test_a_documented_ratio_leads_with_its_band_and_its_verdict(tmp_path):
 
 
 @pytest.mark.parametrize(("high", "fades"), [(2.3, ""), (None, "right")])
-def test_a_range_without_an_end_fades_out(tmp_path, high, fades):
-    comparison = compare(tmp_path, modes=("timed", "documented"), rounds=6)
+def test_a_range_without_an_end_fades_out(high, fades):
+    comparison = compare(modes=("timed", "documented"), rounds=6)
     documented = find_answer(comparison).documented
     claim = documented.documented[0]
     claim = claim.model_copy(update={"ratio": claim.ratio.model_copy(update={"low": 1.7, "high": high})})
@@ -182,14 +181,14 @@ def test_a_range_without_an_end_fades_out(tmp_path, high, fades):
     ("length", "drawn"),
     [(38, f'y="42">{"w" * 38}<'), (40, f'font-size:16.1px">{"w" * 40}<'), (60, f'font-size:11.1px">{"w" * 57}…<')],
 )
-def test_a_long_line_is_drawn_smaller_before_it_is_cut(tmp_path, length, drawn):
-    forest = draw_forest(find_answer(compare(tmp_path)))
+def test_a_long_line_is_drawn_smaller_before_it_is_cut(length, drawn):
+    forest = draw_forest(find_answer(compare()))
     row = replace(forest.rows[0], what="w" * length)
     assert drawn in draw_forest_picture(replace(forest, rows=[row]), "here")
 
 
-def test_every_position_lies_on_the_axis_and_ticks_stand_apart(tmp_path):
-    forest = draw_forest(find_answer(compare(tmp_path, control=True)))
+def test_every_position_lies_on_the_axis_and_ticks_stand_apart():
+    forest = draw_forest(find_answer(compare(control=True)))
     places = [place for row in forest.rows for place in (row.centre, row.left, row.left + row.width)]
     assert all(0 < place < 100 for place in places)
     at = [place for place, _ in forest.ticks]
@@ -206,8 +205,8 @@ def test_what_would_decide_is_told_in_round_numbers(minutes, told):
     assert describe_needed(Needed(pairs=8, minutes=minutes), "here") == f"about 8 pairs in total would decide, {told} more"
 
 
-def test_memory_stands_behind_times_and_is_never_called_fast(tmp_path):
-    comparison = compare(tmp_path)
+def test_memory_stands_behind_times_and_is_never_called_fast():
+    comparison = compare()
     (time, *_) = [ratio for ratio in comparison.ratios if ratio.metric == "training_epoch_s"]
     memory = time.model_copy(update={"metric": "peak_memory_mib"})
     claims = [claim for claim in comparison.claims if claim.ratio]
@@ -222,17 +221,17 @@ def test_memory_stands_behind_times_and_is_never_called_fast(tmp_path):
     assert (row.said, draw_forest(find_answer(comparison)).meaning) == (Badge("less memory", "good"), "ratio, logarithmic")
 
 
-def test_whether_it_is_faster_and_whether_that_was_documented_are_two_marks(tmp_path):
-    comparison = compare(tmp_path, experiments=1, rounds=4)
+def test_whether_it_is_faster_and_whether_that_was_documented_are_two_marks():
+    comparison = compare(experiments=1, rounds=4)
     claims = [claim for claim in comparison.claims if claim.ratio]
     comparison.claims[:] = [claim.model_copy(update={"verdict": "inconclusive"}) for claim in claims]
     row = draw_forest(find_answer(comparison)).rows[0]
     assert (row.said, row.judged) == (Badge("faster", "good"), Badge("documented: inconclusive", "open"))
 
 
-def test_fewer_pairs_than_a_verdict_needs_are_no_verdict_wherever_their_interval_lies(tmp_path):
+def test_fewer_pairs_than_a_verdict_needs_are_no_verdict_wherever_their_interval_lies():
     ends = {"four": (0.95, 0.94, 0.96), "two": (0.98, 0.95, 1.01)}  # the latter holds 1, which made it the headline
-    comparison = compare(tmp_path, experiments=1, rounds=3)
+    comparison = compare(experiments=1, rounds=3)
     comparison.ratios.clear()
     for name, (efficiency, low, high) in ends.items():
         comparison.scaling.append(
@@ -247,9 +246,9 @@ def test_fewer_pairs_than_a_verdict_needs_are_no_verdict_wherever_their_interval
     assert all("a verdict needs 4" in sentence for sentence in map(describe_scaling, found))
 
 
-def test_an_epoch_of_unequal_work_follows_the_way_to_a_quality(tmp_path):
+def test_an_epoch_of_unequal_work_follows_the_way_to_a_quality():
     reached = (("baseline", 0.16), ("cached", 0.16))
-    comparison = compare(tmp_path, variants=("baseline", "cached"), dice_per_epoch=reached)
+    comparison = compare(variants=("baseline", "cached"), dice_per_epoch=reached)
     assert find_answer(comparison).mains[0].metric == "training_epoch_s"
     unequal = {"outcome": "unequal", "reason": "unequal work: twice the FLOP"}
     ratios = [
@@ -260,9 +259,9 @@ def test_an_epoch_of_unequal_work_follows_the_way_to_a_quality(tmp_path):
 
 
 @pytest.mark.parametrize("metric", ["process_s", "training_epoch_s", "first_epoch_s"])
-def test_the_metric_that_a_proof_was_asked_for_comes_first(tmp_path, metric):
+def test_the_metric_that_a_proof_was_asked_for_comes_first(metric):
     claim = Claim(value=9.0, low=9.0, high=None)
-    found = find_answer(compare(tmp_path), Asked(command="", metric=metric, margin=None, claim=claim)).mains
+    found = find_answer(compare(), Asked(command="", metric=metric, margin=None, claim=claim)).mains
     assert [one.metric for one in found if one.claim] == [metric] == [found[0].metric]
 
 

@@ -5,18 +5,17 @@ import pytest
 from speedproof.report.headlines import describe_headlines, describe_speedups, tabulate_speedups
 from speedproof.report.markdown import write_report
 from speedproof.report.report_tables import list_qualities, list_ratios
-from speedproof.stats.compare import compare_experiments
 from speedproof.stats.found_tables import Findings
 from tests.report.conftest import make_results
-from tests.report.example import CLAIMS, EPOCH_S, Example, rule_with, write_example
+from tests.report.example import EPOCH_S, Example, compare_example, rule_with
 
 VARIANTS = ("baseline", "cached", "fast")
 OUT_OF_REACH = rule_with(targets=[0.99])
 
 
-def compare(tmp_path, **settings):
+def compare(**settings):
     example = Example(**{"modes": ("timed",), "quality": OUT_OF_REACH, **settings})
-    return compare_experiments(write_example(tmp_path, example), CLAIMS)
+    return compare_example(example)
 
 
 def write_and_read(results):
@@ -24,8 +23,8 @@ def write_and_read(results):
     return (results / "report.md").read_text(encoding="utf-8")
 
 
-def test_few_speedups_are_sentences_and_no_table(tmp_path):
-    comparison = compare(tmp_path)
+def test_few_speedups_are_sentences_and_no_table():
+    comparison = compare()
     assert tabulate_speedups(Findings(comparison)) == []
     assert len(describe_speedups(Findings(comparison))) == 2
     assert describe_headlines(Findings(comparison)) == describe_speedups(Findings(comparison))
@@ -50,8 +49,8 @@ def test_a_variant_that_is_judged_by_what_chose_its_settings_is_named(tmp_path, 
     assert write_and_read(make_results(tmp_path / "results", example)).count(said) == 1
 
 
-def test_many_speedups_are_a_table_with_a_row_for_each_pair(tmp_path):
-    comparison = compare(tmp_path, variants=VARIANTS, pairs=(("cached", "fast"),))
+def test_many_speedups_are_a_table_with_a_row_for_each_pair():
+    comparison = compare(variants=VARIANTS, pairs=(("cached", "fast"),))
     header, *rows = tabulate_speedups(Findings(comparison))
     assert header == ["Variant", "Against", "training epoch", "training + validation epoch", "Pairs of runs"]
     baseline, cached, fast = (comparison.variants[variant] for variant in VARIANTS)
@@ -61,9 +60,9 @@ def test_many_speedups_are_a_table_with_a_row_for_each_pair(tmp_path):
     assert describe_headlines(Findings(comparison), tabulated=True) == []
 
 
-def test_the_faster_variant_is_named_first_also_where_it_is_the_reference(tmp_path):
+def test_the_faster_variant_is_named_first_also_where_it_is_the_reference():
     turned = {**EPOCH_S, "baseline": 1.08, "fast": 1.48}
-    comparison = compare(tmp_path, variants=VARIANTS, pairs=(("cached", "fast"),), epoch_s=tuple(turned.items()))
+    comparison = compare(variants=VARIANTS, pairs=(("cached", "fast"),), epoch_s=tuple(turned.items()))
     ratio = next(r for r in comparison.ratios if (r.candidate, r.metric) == ("fast", "training_epoch_s"))
     assert ratio.high is not None and ratio.high < 1
     titles = [comparison.variants[variant] for variant in ("baseline", "fast")]
@@ -78,35 +77,29 @@ def test_the_faster_variant_is_named_first_also_where_it_is_the_reference(tmp_pa
     assert float(high) == pytest.approx(1 / ratio.low, abs=0.005)
 
 
-def test_the_table_says_where_there_is_no_interval_and_no_difference(tmp_path):
-    rows = tabulate_speedups(
-        Findings(compare(tmp_path / "one", variants=VARIANTS, pairs=(("cached", "fast"),), experiments=1, rounds=1))
-    )
+def test_the_table_says_where_there_is_no_interval_and_no_difference():
+    rows = tabulate_speedups(Findings(compare(variants=VARIANTS, pairs=(("cached", "fast"),), experiments=1, rounds=1)))
     assert rows[1][2] == "no verdict: one pair (1.13×)"
     alike = tuple({**EPOCH_S, "cached": 1.48}.items())
-    rows = tabulate_speedups(
-        Findings(compare(tmp_path / "alike", variants=VARIANTS, pairs=(("cached", "fast"),), epoch_s=alike))
-    )
+    rows = tabulate_speedups(Findings(compare(variants=VARIANTS, pairs=(("cached", "fast"),), epoch_s=alike)))
     assert rows[1][2].startswith("equivalent (0.9")
 
 
-def test_the_table_withholds_with_the_reason(tmp_path):
+def test_the_table_withholds_with_the_reason():
     dice = (("baseline", 0.155), ("cached", 0.15), ("fast", 0.155))
-    rows = tabulate_speedups(Findings(compare(tmp_path, variants=VARIANTS, pairs=(("cached", "fast"),), dice_per_epoch=dice)))
+    rows = tabulate_speedups(Findings(compare(variants=VARIANTS, pairs=(("cached", "fast"),), dice_per_epoch=dice)))
     assert rows[1][2] == "withheld; Dice 0.910 against 0.940, lower by more than the margin of 0.010"
 
 
-def test_the_table_has_the_highest_dice_that_both_variants_reach(tmp_path):
+def test_the_table_has_the_highest_dice_that_both_variants_reach():
     rule = rule_with(targets=[0.2, 0.25])
-    header, first, *_ = tabulate_speedups(
-        Findings(compare(tmp_path, variants=VARIANTS, pairs=(("cached", "fast"),), quality=rule))
-    )
+    header, first, *_ = tabulate_speedups(Findings(compare(variants=VARIANTS, pairs=(("cached", "fast"),), quality=rule)))
     assert header[4] == "time to Dice from the start of the process"
     assert first[4].startswith("0.25: ") and "0.2:" not in first[4]
 
 
-def test_two_variants_that_are_compared_both_ways_have_one_row(tmp_path):
-    comparison = compare(tmp_path, variants=VARIANTS, pairs=(("cached", "fast"), ("fast", "baseline")))
+def test_two_variants_that_are_compared_both_ways_have_one_row():
+    comparison = compare(variants=VARIANTS, pairs=(("cached", "fast"), ("fast", "baseline")))
     assert [row[:2] for row in tabulate_speedups(Findings(comparison))[1:]] == [
         [comparison.variants[one] for one in pair]
         for pair in (("cached", "baseline"), ("fast", "baseline"), ("fast", "cached"))
@@ -122,8 +115,8 @@ def test_a_report_of_many_sides_has_their_table_before_the_claims(tmp_path):
     assert "could be compared" not in opening
 
 
-def test_equal_quality_is_said_once_for_all_metrics(tmp_path):
-    comparison = compare(tmp_path)
+def test_equal_quality_is_said_once_for_all_metrics():
+    comparison = compare()
     rows = list_ratios(Findings(comparison))
     assert len(rows) > 3
     assert list_qualities(Findings(comparison)) == [

@@ -24,7 +24,7 @@ from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.stats.limits import group_prepared, group_throttled
 from speedproof.util.errors import RecordError
 from tests.report.conftest import make_results
-from tests.report.example import CLAIMS, Example, rule_with, vouch_again, write_example
+from tests.report.example import CLAIMS, Example, compare_example, rule_with, vouch_again, write_example
 from tests.report.pages import Page, find_live
 
 
@@ -121,10 +121,10 @@ def test_a_continued_run_is_called_one_wherever_its_numbers_stand(tmp_path):
     assert text.count("3 of 3") == 2  # the other variant's runs were not
 
 
-def test_prepared_volumes_are_told_with_what_they_took(tmp_path):
+def test_prepared_volumes_are_told_with_what_they_took():
     filled = PreparedFolder(variant="fast", seconds=40.0, volumes=41, from_store=0)
     example = Example(experiments=2, rounds=3, prepared=(filled,))
-    (sentence,) = describe_limits(group_prepared(compare_experiments(write_example(tmp_path, example), CLAIMS)))
+    (sentence,) = describe_limits(group_prepared(compare_example(example)))
     assert sentence.replace("\N{NO-BREAK SPACE}", " ") == (
         "MONAI fast script starts from prepared volumes. A separate process prepared them before an experiment's first run, "
         "and compiled the variant's own kernels if it has any: 40.0 s for 41 volumes (experiment-1); 5.00 s for 41 volumes, 41 "

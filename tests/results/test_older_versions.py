@@ -19,7 +19,7 @@ from speedproof.results.run_record import EPOCH_COLUMNS, read_epochs, read_run, 
 from speedproof.stats.compare import compare_experiments
 from speedproof.util.errors import RecordError
 from speedproof_spleen.config import load_config
-from tests.report.example import CLAIMS, REPOSITORY, RULE, Example, rule_with, vouch_again, write_example
+from tests.report.example import CLAIMS, REPOSITORY, RULE, Example, compare_example, rule_with, vouch_again, write_example
 
 EXPERIMENT = Path(__file__).parents[2] / "records/2026-11-22-h200-sides/blocks/block-1"
 RUN = EXPERIMENT / "runs/03-baseline-timed"
@@ -177,7 +177,7 @@ def test_a_comparison_of_before_is_read_as_it_is(tmp_path):
 
 
 def test_what_version_5_called_refuted_was_not_reproduced_here(tmp_path):
-    comparison = compare_experiments(write_example(tmp_path / "results", Example(modes=("timed",))), CLAIMS)
+    comparison = compare_example(Example(modes=("timed",)))
     written = comparison.model_dump(mode="json", exclude={"seal"}) | {"schema_version": 5}
     written["claims"][0] |= {"verdict": "refuted", "by_experiment": {"experiment-1": "refuted", "experiment-2": "exceeded"}}
     written["ratios"][0]["quality"]["outcome"] = "not shown"

@@ -16,7 +16,16 @@ from speedproof.stats.found_tables import Findings
 from speedproof.stats.stated_number import StatedNumber
 from speedproof.util.errors import ConfigError
 from speedproof_spleen.config import Workload, load_config
-from tests.report.example import CLAIMS, CPU_EXAMPLE, REPOSITORY, SHIPPED_CLAIMS, Example, vouch_again, write_example
+from tests.report.example import (
+    CLAIMS,
+    CPU_EXAMPLE,
+    REPOSITORY,
+    SHIPPED_CLAIMS,
+    Example,
+    read_example,
+    vouch_again,
+    write_example,
+)
 
 BUSY = "GPU busy 47 % in baseline, 74 % in fast (in profiled runs): the ratio measures the processor as well"
 
@@ -26,9 +35,8 @@ def shipped():
     return load_claims(CLAIMS)
 
 
-def judge(tmp_path, shipped, claim_id, example=None):
-    results = read_results(write_example(tmp_path, example))
-    return judge_claim(next(claim for claim in shipped.claims if claim.id == claim_id), shipped, results)
+def judge(shipped, claim_id, example=None):
+    return judge_claim(next(claim for claim in shipped.claims if claim.id == claim_id), shipped, read_example(example))
 
 
 def with_one(shipped, metric, *variants, unit="×", source="guide", **stated):
@@ -89,9 +97,9 @@ def test_a_number_that_two_documents_state_is_one_claim_with_two_places():
     assert shipped.describe_subject(claim).endswith("fast=False / acceleration/fast_training_tutorial.ipynb, fast=True")
 
 
-def test_a_profiled_claim_is_compared_with_the_documented_mode_where_it_ran(tmp_path, shipped):
+def test_a_profiled_claim_is_compared_with_the_documented_mode_where_it_ran(shipped):
     example = Example(modes=("timed", "profiled", "documented"))
-    result = judge(tmp_path, shipped, "profiling_training_epoch_fast", example)
+    result = judge(shipped, "profiling_training_epoch_fast", example)
     assert result.measured == pytest.approx(1.08 * 1.3)
     assert result.verdict == "not comparable"
     assert "training epoch on NVIDIA H200: not comparable with one V100 of a DGX-2" in result.reason
@@ -99,8 +107,8 @@ def test_a_profiled_claim_is_compared_with_the_documented_mode_where_it_ran(tmp_
     assert not any("NVTX" in condition for condition in result.conditions)
 
 
-def test_without_the_documented_mode_the_profiled_one_is_used_and_said_so(tmp_path, shipped):
-    result = judge(tmp_path, shipped, "profiling_training_epoch_ratio")
+def test_without_the_documented_mode_the_profiled_one_is_used_and_said_so(shipped):
+    result = judge(shipped, "profiling_training_epoch_ratio")
     assert result.measured == pytest.approx(1.48 / 1.08)
     assert result.verdict == "inconclusive"
     assert "a verdict needs 4 pairs" in result.reason
@@ -109,26 +117,26 @@ def test_without_the_documented_mode_the_profiled_one_is_used_and_said_so(tmp_pa
 
 
 @pytest.mark.parametrize(("metric", "compared"), [("fill_and_epochs_s", False), ("epoch_s", True)])
-def test_a_total_of_other_epochs_is_not_compared_and_an_epoch_is(tmp_path, shipped, metric, compared):
+def test_a_total_of_other_epochs_is_not_compared_and_an_epoch_is(shipped, metric, compared):
     """A fill of the cache weighs more in six epochs than in thirty: the ratio is another."""
     quantity = Speedup(metric=metric, reference="baseline", candidate="fast")
     source = next(iter(shipped.sources.values())).model_copy(update={"epochs": 30, "profiled": False})
     claim = shipped.claims[0].model_copy(update={"id": "of_all", "source": "longer", "quantity": quantity})
     claims = shipped.model_copy(update={"sources": {"longer": source}, "claims": [claim]})
-    result = judge(tmp_path, claims, "of_all")
+    result = judge(claims, "of_all")
     assert (result.verdict != "not comparable") == compared
     assert ("of 6 epochs: not comparable with that of 30" in result.reason) != compared
 
 
-def test_without_any_profiled_run_the_timed_ones_are_used_and_said_so(tmp_path, shipped):
-    result = judge(tmp_path, shipped, "profiling_training_epoch_ratio", Example(modes=("timed",)))
+def test_without_any_profiled_run_the_timed_ones_are_used_and_said_so(shipped):
+    result = judge(shipped, "profiling_training_epoch_ratio", Example(modes=("timed",)))
     assert "timed mode" in result.reason
     assert "not profiled, though the documented runs were" in result.conditions
 
 
-def test_conditions_name_gpu_data_software_and_what_was_changed(tmp_path, shipped):
+def test_conditions_name_gpu_data_software_and_what_was_changed(shipped):
     example = Example(techniques=(("batch_size", 3),))
-    conditions = judge(tmp_path, shipped, "profiling_training_epoch_ratio", example).conditions
+    conditions = judge(shipped, "profiling_training_epoch_ratio", example).conditions
     assert "NVIDIA H200 (Example CPU, 16 cores) instead of one V100 of a DGX-2" in conditions
     assert "synthetic data (phantom-full) instead of Task09_Spleen" in conditions
     assert "baseline.batch_size 3 instead of 4" in conditions
@@ -136,32 +144,32 @@ def test_conditions_name_gpu_data_software_and_what_was_changed(tmp_path, shippe
     assert any("monai 1.6.1, torch 2.11.0" in condition for condition in conditions)
 
 
-def test_a_list_where_a_run_has_a_number_is_a_condition_that_differs(tmp_path, shipped):
+def test_a_list_where_a_run_has_a_number_is_a_condition_that_differs(shipped):
     """As in somebody else's claims, which nobody held against these runs."""
     listed = shipped.model_copy(update={"variants": {"baseline": {"batch_size": [4]}}})
-    conditions = judge(tmp_path, listed, "profiling_training_epoch_ratio").conditions
+    conditions = judge(listed, "profiling_training_epoch_ratio").conditions
     assert "baseline.batch_size 4 instead of 4" in conditions
 
 
-def test_on_a_cpu_under_kineto_the_conditions_say_so(tmp_path, shipped):
-    conditions = judge(tmp_path, shipped, "profiling_training_epoch_fast", CPU_EXAMPLE).conditions
+def test_on_a_cpu_under_kineto_the_conditions_say_so(shipped):
+    conditions = judge(shipped, "profiling_training_epoch_fast", CPU_EXAMPLE).conditions
     assert "CPU (Example CPU, 16 cores) instead of one V100 of a DGX-2" in conditions
     assert "profiled by kineto (torch.profiler) instead of Nsight Systems" in conditions
 
 
-def test_the_real_dataset_is_no_condition(tmp_path, shipped):
-    conditions = judge(tmp_path, shipped, "profiling_training_epoch_fast", Example(synthetic=False)).conditions
+def test_the_real_dataset_is_no_condition(shipped):
+    conditions = judge(shipped, "profiling_training_epoch_fast", Example(synthetic=False)).conditions
     assert not any("Task09_Spleen" in condition for condition in conditions)
 
 
-def test_gpu_use_needs_a_trace_of_a_gpu(tmp_path, shipped):
-    result = judge(tmp_path, shipped, "profiling_gpu_busy_tutorial", CPU_EXAMPLE)
+def test_gpu_use_needs_a_trace_of_a_gpu(shipped):
+    result = judge(shipped, "profiling_gpu_busy_tutorial", CPU_EXAMPLE)
     assert (result.verdict, result.measured) == ("not measured", None)
     assert "needs a profiled run on a GPU" in result.reason
 
 
-def test_a_variant_that_did_not_run_is_named(tmp_path, shipped):
-    result = judge(tmp_path, shipped, "tutorial_epoch_ratio_introduction")
+def test_a_variant_that_did_not_run_is_named(shipped):
+    result = judge(shipped, "tutorial_epoch_ratio_introduction")
     assert result.verdict == "not measured"
     assert result.reason == "no completed run of regular and fast_tutorial"
 
@@ -181,14 +189,14 @@ def with_claim(shipped, epochs, dice):
     return ClaimsFile.model_validate(values)
 
 
-def test_a_dice_out_of_reach_is_unmeasured_if_the_source_trained_longer_and_not_reproduced_if_not(tmp_path, shipped):
-    too_short = judge(tmp_path / "a", with_claim(shipped, epochs=300, dice=0.94), "example")
+def test_a_dice_out_of_reach_is_unmeasured_if_the_source_trained_longer_and_not_reproduced_if_not(shipped):
+    too_short = judge(with_claim(shipped, epochs=300, dice=0.94), "example")
     assert too_short.verdict == "not measured"
     assert "not reached by every run in 6 epochs, and the source trained 300" in too_short.reason
-    missed = judge(tmp_path / "b", with_claim(shipped, epochs=6, dice=0.94), "example")
+    missed = judge(with_claim(shipped, epochs=6, dice=0.94), "example")
     assert missed.verdict == "not comparable"
     assert missed.conditions
-    on_the_data = judge(tmp_path / "c", with_claim(shipped, epochs=6, dice=0.94), "example", Example(synthetic=False))
+    on_the_data = judge(with_claim(shipped, epochs=6, dice=0.94), "example", Example(synthetic=False))
     assert on_the_data.verdict == "not reproduced here"
 
 
@@ -220,8 +228,8 @@ def test_variants_that_never_shared_an_experiment_have_no_measured_speedup(tmp_p
     assert result.reason == "baseline and fast never ran in the same experiment, inside of which a ratio is formed"
 
 
-def test_variants_whose_rounds_differ_have_no_pair(tmp_path, shipped):
-    results = read_results(write_example(tmp_path, Example(experiments=1, rounds=3, modes=("timed",))))
+def test_variants_whose_rounds_differ_have_no_pair(shipped):
+    results = read_example(Example(experiments=1, rounds=3, modes=("timed",)))
     kept = [run for run in results.runs if (run.run.round == 0) == (run.run.variant == "fast")]
     file = speedup_to(shipped, 0.2)
     result = judge_claim(file.claims[-1], file, replace(results, runs=kept))
@@ -240,77 +248,77 @@ def test_variants_whose_rounds_differ_have_no_pair(tmp_path, shipped):
     ],
 )
 def test_a_speedup_to_a_dice_is_not_reproduced_where_the_variant_that_is_to_be_faster_alone_misses_it(
-    tmp_path, shipped, turned, rounds, dice, verdict
+    shipped, turned, rounds, dice, verdict
 ):
     # The baseline ends at 0.30, 0.31 and 0.32, the fast variant at 0.48 and more.
     values = speedup_to(shipped, dice).model_dump()
     if turned:
         values["claims"][-1]["quantity"] |= {"reference": "fast", "candidate": "baseline"}
     example = Example(modes=("timed",), rounds=rounds, synthetic=False)
-    result = judge(tmp_path, ClaimsFile.model_validate(values), "example", example)
+    result = judge(ClaimsFile.model_validate(values), "example", example)
     assert (result.verdict, result.reason) == (verdict, f"Dice {dice:g} was not reached by every run in 6 epochs")
 
 
 @pytest.mark.parametrize(("low", "verdict"), [("1.5", "not reproduced here"), ("0.5", "inconclusive")])
-def test_a_speedup_to_a_dice_is_not_reproduced_by_what_the_runs_that_missed_it_took(tmp_path, shipped, low, verdict):
+def test_a_speedup_to_a_dice_is_not_reproduced_by_what_the_runs_that_missed_it_took(shipped, low, verdict):
     """By epochs: the fast variant reaches 0.4 in all six, the baseline in none, so that the ratio is less than 1."""
     values = speedup_to(shipped, 0.4, "epochs_to_quality").model_dump()
     values["claims"][-1]["quantity"] |= {"reference": "fast", "candidate": "baseline"}
     values["claims"][-1]["stated"] = {"comparator": "more than", "value": low}
     example = Example(modes=("timed",), synthetic=False)
-    assert judge(tmp_path, ClaimsFile.model_validate(values), "example", example).verdict == verdict
+    assert judge(ClaimsFile.model_validate(values), "example", example).verdict == verdict
 
 
 @pytest.mark.parametrize(
     ("value", "verdict"),
     [("1", "reproduced"), ("1.2", "exceeded"), ("10", "inconclusive")],  # 1.48 / 1.08 = 1.37, and 1× is 0.5 to 1.5×
 )
-def test_less_than_what_a_source_calls_possible_does_not_contradict_it(tmp_path, shipped, value, verdict):
+def test_less_than_what_a_source_calls_possible_does_not_contradict_it(shipped, value, verdict):
     file = with_one(shipped, "training_epoch_s", "baseline", "fast", comparator="up to", value=value)
-    result = judge(tmp_path, file, "example", Example(modes=("timed",)))
+    result = judge(file, "example", Example(modes=("timed",)))
     assert (result.verdict, result.documented) == (verdict, f"up to {value}×")
     assert ("so a lower value does not contradict it" in result.reason) == (verdict == "inconclusive")
     assert result.needed is None
 
 
-def test_what_a_source_states_exactly_is_not_reproduced_where_it_is_not_reached(tmp_path, shipped):
+def test_what_a_source_states_exactly_is_not_reproduced_where_it_is_not_reached(shipped):
     file = with_one(shipped, "training_epoch_s", "baseline", "fast", comparator="more than", value="10")
-    result = judge(tmp_path, file, "example", Example(modes=("timed",)))
+    result = judge(file, "example", Example(modes=("timed",)))
     assert result.verdict == "not reproduced here"
     assert describe_verdict(result) == f"not reproduced here, {len(result.conditions)} conditions differ"
 
 
-def test_how_busy_each_variants_gpu_was_is_a_condition_of_a_ratio_of_times(tmp_path, shipped):
+def test_how_busy_each_variants_gpu_was_is_a_condition_of_a_ratio_of_times(shipped):
     """In the example's traces `baseline` keeps the GPU busy for less of an epoch than `fast` does."""
     file = with_one(shipped, "training_epoch_s", "baseline", "fast", comparator="more than", value="10")
-    *_, bottleneck = judge(tmp_path, file, "example").conditions
+    *_, bottleneck = judge(file, "example").conditions
     assert bottleneck.replace("\N{NO-BREAK SPACE}", " ") == BUSY
     memory = with_one(shipped, "peak_memory_mib", "baseline", "fast", comparator="more than", value="10")
-    assert not any("busy" in condition for condition in judge(tmp_path, memory, "example").conditions)
-    assert not any("busy" in condition for condition in judge(tmp_path, file, "example", CPU_EXAMPLE).conditions)
+    assert not any("busy" in condition for condition in judge(memory, "example").conditions)
+    assert not any("busy" in condition for condition in judge(file, "example", CPU_EXAMPLE).conditions)
 
 
-def test_a_way_to_a_dice_of_which_a_run_diverged_is_inconclusive(tmp_path, shipped):
+def test_a_way_to_a_dice_of_which_a_run_diverged_is_inconclusive(shipped):
     example = Example(modes=("timed",), synthetic=False, outcome="not_a_number")
-    result = judge(tmp_path, speedup_to(shipped, 0.2), "example", example)
+    result = judge(speedup_to(shipped, 0.2), "example", example)
     said = "Dice 0.2 was not reached by every run in 6 epochs, and 1 run diverged"
     assert (result.verdict, result.reason) == ("inconclusive", said)
 
 
-def test_a_dice_that_some_runs_reached_leaves_the_way_to_it_open(tmp_path, shipped):
-    result = judge(tmp_path, with_claim(shipped, epochs=6, dice=0.31), "example", Example(synthetic=False))
+def test_a_dice_that_some_runs_reached_leaves_the_way_to_it_open(shipped):
+    result = judge(with_claim(shipped, epochs=6, dice=0.31), "example", Example(synthetic=False))
     assert result.verdict == "inconclusive"
 
 
 @pytest.mark.parametrize(
     ("gpu", "gpus", "verdict"), [("H200", 1, "inconclusive"), ("H20", 1, "not comparable"), ("H200", 8, "not comparable")]
 )
-def test_seconds_are_compared_on_the_documented_gpu_and_as_many_of_it(tmp_path, shipped, gpu, gpus, verdict):
+def test_seconds_are_compared_on_the_documented_gpu_and_as_many_of_it(shipped, gpu, gpus, verdict):
     source = shipped.sources["guide"].model_copy(update={"gpu": gpu, "gpus": gpus})
     quantity = Level(metric="training_epoch_s", variant="fast")
     claim = shipped.claims[0].model_copy(update={"id": "seconds", "source": "one", "quantity": quantity, "unit": "s"})
     claims = shipped.model_copy(update={"sources": {"one": source}, "claims": [claim]})
-    assert judge(tmp_path, claims, "seconds", Example(modes=("timed",), rounds=3)).verdict == verdict
+    assert judge(claims, "seconds", Example(modes=("timed",), rounds=3)).verdict == verdict
 
 
 def test_other_epochs_of_either_variant_and_a_warm_up_that_counts_in_one_alone_are_conditions(tmp_path, shipped):
@@ -346,9 +354,9 @@ def test_a_metric_that_one_variant_lacks_is_said_to_be_lacking_in_its_runs_only(
     assert result.reason == "no value of fill of the cache in 3 of 6 runs: nothing was cached"
 
 
-def test_a_dice_that_was_reached_is_measured(tmp_path, shipped):
+def test_a_dice_that_was_reached_is_measured(shipped):
     # 0.05 an epoch and 0.01 more for each round: 0.2 is reached with the fourth epoch.
-    result = judge(tmp_path, with_claim(shipped, epochs=6, dice=0.2), "example", Example(synthetic=False))
+    result = judge(with_claim(shipped, epochs=6, dice=0.2), "example", Example(synthetic=False))
     assert (result.measured, result.verdict) == (pytest.approx(4), "reproduced")
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from speedproof.stats.comparability import differing_conditions
 from speedproof.stats.compare import compare_experiments
-from tests.report.example import CLAIMS, Example, example_conditions, vouch_again, write_example
+from tests.report.example import CLAIMS, Example, compare_example, example_conditions, vouch_again, write_example
 
 ONE_EXPERIMENT = Example(experiments=1, rounds=3)
 
@@ -101,22 +101,17 @@ def test_experiments_under_other_conditions_are_a_condition_of_the_verdict(tmp_p
     assert "measured with more than one gpu.driver" in claim.conditions
 
 
-def test_clocks_that_were_held_down_flag_the_run(tmp_path):
+def test_clocks_that_were_held_down_flag_the_run():
     example = Example(experiments=1, rounds=1, throttle_reasons="power cap|power brake")
-    comparison = compare_experiments(write_example(tmp_path, example), CLAIMS)
+    comparison = compare_example(example)
     runs = ["01-baseline-timed", "02-fast-timed", "03-baseline-profiled", "04-fast-profiled"]
     assert [row.run for row in comparison.throttled] == runs
     assert all((row.share, row.reasons) == (1.0, ["power brake", "power cap"]) for row in comparison.throttled)
 
 
 @pytest.mark.parametrize("reasons", ["none", "application clocks", "gpu idle"])
-def test_settings_and_idle_gpus_flag_nothing(tmp_path, reasons):
-    assert (
-        compare_experiments(
-            write_example(tmp_path, Example(experiments=1, rounds=3, throttle_reasons=reasons)), CLAIMS
-        ).throttled
-        == []
-    )
+def test_settings_and_idle_gpus_flag_nothing(reasons):
+    assert compare_example(Example(experiments=1, rounds=3, throttle_reasons=reasons)).throttled == []
 
 
 def warnings_after(results, pattern, change):

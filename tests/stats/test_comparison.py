@@ -23,20 +23,20 @@ from speedproof.stats.main_ratios import list_judged
 from speedproof.stats.stated_number import StatedNumber
 from speedproof.util.errors import RecordError
 from speedproof.util.numbers import format_ratio, format_value
-from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, rule_with, vouch_again, write_example
+from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, compare_example, rule_with, vouch_again, write_example
 
 
-def compare(tmp_path, example=None):
-    return compare_experiments(write_example(tmp_path, example), CLAIMS)
+def compare(example=None):
+    return compare_example(example)
 
 
 def find_ratio(comparison, metric, mode="timed"):
     return next(ratio for ratio in comparison.ratios if (ratio.metric, ratio.mode) == (metric, mode))
 
 
-def test_ratios_are_formed_of_the_runs_of_a_seed(tmp_path):
+def test_ratios_are_formed_of_the_runs_of_a_seed():
     # Six pairs: 1.48 / 1.08 times 1, 1.01 / 0.99 and its reciprocal, each twice.
-    ratio = find_ratio(compare(tmp_path), "training_epoch_s")
+    ratio = find_ratio(compare(), "training_epoch_s")
     assert (ratio.reference, ratio.candidate, ratio.pairs) == ("baseline", "fast", 6)
     assert ratio.centre == pytest.approx(1.48 / 1.08)
     assert ratio.low is not None and ratio.high is not None
@@ -132,35 +132,35 @@ def test_where_two_experiments_contradict_each_other_no_more_pairs_decide(tmp_pa
     assert result.by_experiment == {"experiment-1": "reproduced", "experiment-2": "exceeded"}
 
 
-def test_of_an_odd_number_of_pairs_above_four_the_last_is_left_out(tmp_path):
-    ratio = find_ratio(compare(tmp_path, Example(rounds=5, modes=("timed",))), "training_epoch_s")
+def test_of_an_odd_number_of_pairs_above_four_the_last_is_left_out():
+    ratio = find_ratio(compare(Example(rounds=5, modes=("timed",))), "training_epoch_s")
     assert ratio.pairs == 4
     assert not any("/09-" in name or "/10-" in name for name in ratio.origin.files)
 
 
-def test_of_an_odd_number_of_pairs_the_one_goes_that_leaves_each_variant_first_equally_often(tmp_path):
+def test_of_an_odd_number_of_pairs_the_one_goes_that_leaves_each_variant_first_equally_often():
     first = ["baseline", "baseline", "fast", "baseline", "fast"]
     order = [
         PlannedRun(variant=name, mode="timed", round=repeat, seed=repeat)
         for repeat, leader in enumerate(first)
         for name in sorted(("baseline", "fast"), reverse=leader == "fast")
     ]
-    ratio = find_ratio(compare(tmp_path, Example(order=tuple(order))), "training_epoch_s")
+    ratio = find_ratio(compare(Example(order=tuple(order))), "training_epoch_s")
     assert ratio.pairs == 4
     assert {Path(name).parent.name[:2] for name in ratio.origin.files} == {"01", "02", "03", "04", "05", "06", "09", "10"}
 
 
-def test_a_verdict_on_one_pair_of_runs_says_so(tmp_path):
+def test_a_verdict_on_one_pair_of_runs_says_so():
     """Profiled runs are compared with profiled claims: here one a variant."""
-    first, *_ = list_judged(compare(tmp_path, Example()))
+    first, *_ = list_judged(compare(Example()))
     evidence = "1.37× (1 pair, profiled mode, one machine; a verdict needs 4 pairs)"
     assert describe_outcome(first).endswith(f"on one V100 of a DGX-2; measured {evidence}: inconclusive.")
 
 
-def test_any_two_variants_are_compared_that_the_experiment_names(tmp_path):
+def test_any_two_variants_are_compared_that_the_experiment_names():
     variants = ("baseline", "cached", "fast")
     rule = rule_with(targets=[0.2])
-    comparison = compare(tmp_path, Example(variants=variants, pairs=(("cached", "fast"),), modes=("timed",), quality=rule))
+    comparison = compare(Example(variants=variants, pairs=(("cached", "fast"),), modes=("timed",), quality=rule))
     ratios = {(r.reference, r.candidate): r.centre for r in comparison.ratios if r.metric == "training_epoch_s"}
     assert list(ratios) == [("baseline", "cached"), ("baseline", "fast"), ("cached", "fast")]
     assert ratios["cached", "fast"] == pytest.approx(1.30 / 1.08)
@@ -174,21 +174,21 @@ def test_any_two_variants_are_compared_that_the_experiment_names(tmp_path):
     assert fast[-1] == "{} ({})".format(*format_ratio(found.centre, found.low, found.high))
 
 
-def test_a_single_pair_claims_nothing(tmp_path):
-    ratio = find_ratio(compare(tmp_path, Example(experiments=1, rounds=1)), "training_epoch_s")
+def test_a_single_pair_claims_nothing():
+    ratio = find_ratio(compare(Example(experiments=1, rounds=1)), "training_epoch_s")
     assert (ratio.pairs, ratio.low, ratio.high, ratio.claimed) == (1, None, None, False)
 
 
-def test_variants_that_differ_by_less_than_their_spread_are_not_told_apart(tmp_path):
+def test_variants_that_differ_by_less_than_their_spread_are_not_told_apart():
     same = Example(epoch_s=(("baseline", 1.08), ("fast", 1.08)))
-    ratio = find_ratio(compare(tmp_path, same), "training_epoch_s")
+    ratio = find_ratio(compare(same), "training_epoch_s")
     assert ratio.low is not None and ratio.high is not None
     assert ratio.low < 1 < ratio.high
     assert (ratio.outcome, ratio.claimed) == ("equivalent", False)
 
 
 def test_every_level_can_be_computed_again_from_the_files_that_it_names(tmp_path):
-    for measured in compare(tmp_path).measured:
+    for measured in compare_experiments(write_example(tmp_path), CLAIMS).measured:
         if measured.metric == "training_epoch_s":
             tables = [pd.read_csv(tmp_path / name) for name in measured.origin.files if name.endswith(".csv")]
             assert geometric_mean(table["train_s"][1:].mean() for table in tables) == pytest.approx(measured.centre)
@@ -198,8 +198,8 @@ def test_every_level_can_be_computed_again_from_the_files_that_it_names(tmp_path
         assert all((tmp_path / name).is_file() for name in measured.origin.files)
 
 
-def test_overhead_is_profiled_over_timed(tmp_path):
-    overheads = compare(tmp_path, Example(modes=("timed", "profiled", "documented"))).overheads
+def test_overhead_is_profiled_over_timed():
+    overheads = compare(Example(modes=("timed", "profiled", "documented"))).overheads
     found = {(overhead.variant, overhead.mode): overhead.ratio for overhead in overheads}
     assert found[("baseline", "profiled")] == pytest.approx(1.05)
     assert found[("fast", "documented")] == pytest.approx(1.3)
@@ -225,8 +225,8 @@ def test_what_kineto_costs_a_command_is_not_stated_since_it_records_a_part_of_it
     assert compare_experiments(vouch_again(tmp_path), CLAIMS).overheads == []
 
 
-def test_a_run_that_broke_off_counts_in_no_number_and_is_named(tmp_path):
-    comparison = compare(tmp_path, Example(experiments=1, rounds=3, outcome="out_of_memory"))
+def test_a_run_that_broke_off_counts_in_no_number_and_is_named():
+    comparison = compare(Example(experiments=1, rounds=3, outcome="out_of_memory"))
     assert find_ratio(comparison, "training_epoch_s").pairs == 2
     assert any("06-fast-timed ended as out_of_memory" in warning for warning in comparison.warnings)
 
@@ -259,14 +259,14 @@ def test_a_profiled_run_without_analysis_is_warned_about(tmp_path):
     assert any("08-fast-profiled was profiled but not analysed" in w for w in compare_experiments(tmp_path, CLAIMS).warnings)
 
 
-def test_the_first_configured_variant_is_the_reference(tmp_path):
-    comparison = compare(tmp_path, Example(variants=("fast", "baseline")))
+def test_the_first_configured_variant_is_the_reference():
+    comparison = compare(Example(variants=("fast", "baseline")))
     assert list(comparison.variants) == ["fast", "baseline"]
     assert find_ratio(comparison, "training_epoch_s").centre == pytest.approx(1.08 / 1.48)
 
 
 def test_a_comparison_is_written_and_read_back_the_same(tmp_path):
-    comparison = compare(tmp_path)
+    comparison = compare_experiments(write_example(tmp_path), CLAIMS)
     write_comparison(comparison, tmp_path)
     first = (tmp_path / COMPARISON_FILE).read_bytes()
     assert read_comparison(tmp_path / COMPARISON_FILE) == comparison

@@ -8,7 +8,7 @@ from speedproof.report.headlines import describe_answer
 from speedproof.report.markdown import write_report
 from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.stats.main_ratios import find_answer
-from tests.report.example import CLAIMS, Example, vouch_again, write_example
+from tests.report.example import CLAIMS, Example, compare_example, vouch_again, write_example
 
 
 def put_into_container(results, experiment, slower):
@@ -40,8 +40,8 @@ def test_a_container_costs_what_experiments_inside_take_longer_than_their_partne
     assert costs["fast", "process_s"].centre == pytest.approx(1.0)
 
 
-def test_nothing_is_said_of_a_container_where_all_experiments_ran_alike(tmp_path):
-    assert compare_experiments(write_example(tmp_path, Example()), CLAIMS).container == []
+def test_nothing_is_said_of_a_container_where_all_experiments_ran_alike():
+    assert compare_example(Example()).container == []
 
 
 def test_a_container_on_another_gpu_has_no_cost(tmp_path):

@@ -9,10 +9,9 @@ from speedproof.report.ratio_phrases import describe_main, describe_state, write
 from speedproof.results.asked import Asked
 from speedproof.results.claim import Claim
 from speedproof.results.comparison_rows import Objection
-from speedproof.stats.compare import compare_experiments
 from speedproof.stats.finding import NamedVariant, Reader, State
 from speedproof.stats.main_ratios import find_answer, group_speedups
-from tests.report.example import CLAIMS, Example, write_example
+from tests.report.example import Example, compare_example
 
 LEFT = Objection(kind="left processes", variant="fast", blocks=True, values={"processes": 1})
 CORES = Objection(kind="cores", variant="fast", blocks=False, values={"own": 3.0, "other": 1.0})
@@ -30,7 +29,7 @@ MEASURED = {
 
 @pytest.fixture(scope="module")
 def comparison(tmp_path_factory):
-    return compare_experiments(write_example(tmp_path_factory.mktemp("results"), Example(modes=("timed",))), CLAIMS)
+    return compare_example(Example(modes=("timed",)))
 
 
 def ratio_of(comparison, measured="faster", objections=(), metric="training_epoch_s"):

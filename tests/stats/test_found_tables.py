@@ -12,7 +12,7 @@ from speedproof.stats.compare import compare_experiments
 from speedproof.stats.finding import State
 from speedproof.stats.found_tables import Findings
 from speedproof.stats.limits import list_limits
-from tests.report.example import CLAIMS, Example, rule_with, write_example
+from tests.report.example import CLAIMS, Example, compare_example, rule_with, write_example
 
 ABLATION = Example(
     experiments=1,
@@ -23,8 +23,8 @@ ABLATION = Example(
 )
 
 
-def find(folder, example):
-    return Findings(compare_experiments(write_example(folder, example), CLAIMS))
+def find(example):
+    return Findings(compare_example(example))
 
 
 def test_stages_and_their_whole_are_findings(tmp_path):
@@ -40,10 +40,10 @@ def test_stages_and_their_whole_are_findings(tmp_path):
     assert ablation.product == pytest.approx(cached.gain.centre * fast.gain.centre) and ablation.multiplies
 
 
-def test_a_stage_that_learns_less_is_withheld_and_says_why(tmp_path):
+def test_a_stage_that_learns_less_is_withheld_and_says_why():
     dice = (("baseline", 0.155), ("cached", 0.15), ("fast", 0.155))
     example = Example(**{**ABLATION.__dict__, "dice_per_epoch": dice, "modes": ("timed",)})
-    stage = find(tmp_path, example).stages[1]
+    stage = find(example).stages[1]
     assert stage.gain.state == State.WORSE_QUALITY and "lower by more than the margin" in stage.withheld
 
 
@@ -52,13 +52,13 @@ def test_a_stage_whose_ratio_is_contested_shows_nothing_unless_it_is_withheld(tm
     monkeypatch.setattr(measurements, "find_objections", lambda examined: [spoilt])
     dice = (("baseline", 0.155), ("cached", 0.155), ("fast", 0.15))
     example = Example(**{**ABLATION.__dict__, "dice_per_epoch": dice, "modes": ("timed",)})
-    _, cached, fast = find(tmp_path, example).stages
+    _, cached, fast = Findings(compare_experiments(write_example(tmp_path, example), CLAIMS)).stages
     assert (cached.gain.state, cached.withheld) == (State.CONTESTED, None)
     assert fast.gain.state == State.WORSE_QUALITY and "lower by more than the margin" in fast.withheld
 
 
-def test_a_ratio_of_the_further_metrics_is_the_first_variants(tmp_path):
-    findings = find(tmp_path, Example(experiments=1, rounds=4, modes=("timed",)))
+def test_a_ratio_of_the_further_metrics_is_the_first_variants():
+    findings = find(Example(experiments=1, rounds=4, modes=("timed",)))
     further = {(level.metric, level.variant.name): gain for level, gain in findings.further}
     assert {name for _, name in further} == {"baseline", "fast"}
     assert all(gain is None for (_, name), gain in further.items() if name == "baseline")
@@ -69,7 +69,7 @@ def test_a_ratio_of_the_further_metrics_is_the_first_variants(tmp_path):
 
 
 def test_ways_to_a_quality_hold_their_levels_and_ratios_by_metric(tmp_path):
-    findings = find(tmp_path, Example(experiments=1, rounds=4, modes=("timed",), quality=rule_with(targets=[0.2, 0.99])))
+    findings = find(Example(experiments=1, rounds=4, modes=("timed",), quality=rule_with(targets=[0.2, 0.99])))
     assert [(way.target, way.variant.name, way.reached, way.runs) for way in findings.ways] == [
         (0.2, "baseline", 4, 4),
         (0.2, "fast", 4, 4),
@@ -82,8 +82,8 @@ def test_ways_to_a_quality_hold_their_levels_and_ratios_by_metric(tmp_path):
 
 def test_limits_are_codes_with_their_facts(tmp_path):
     example = Example(experiments=1, rounds=1, modes=("timed",), gpu=False)
-    comparison = compare_experiments(write_example(tmp_path, example), CLAIMS)
-    results = read_results(tmp_path)
+    comparison = compare_example(example)
+    results = read_results(write_example(tmp_path, example))
     limits = {one.kind: one.facts for one in list_limits(results, comparison, {})}
     assert limits.keys() >= {"no_gpu", "synthetic_data", "single_pair", "no_noise_floor", "one_experiment"}
     assert limits["no_gpu"] == {"of_proof": False, "claims": True}

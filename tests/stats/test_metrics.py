@@ -15,7 +15,6 @@ from speedproof.report.ratio_phrases import describe_main
 from speedproof.report.report_tables import list_further, list_levels, list_ratios
 from speedproof.report.terminal import print_metrics
 from speedproof.results.comparison import COMPARISON_FILE, read_comparison
-from speedproof.results.folder import read_results
 from speedproof.results.quality import Quality
 from speedproof.results.run_record import Part
 from speedproof.run.proof.request import ProofRequest
@@ -35,7 +34,7 @@ from speedproof.stats.run_values import (
 from speedproof.trace.diff import compare_summaries
 from speedproof.util.errors import RecordError
 from tests.report.conftest import compose_figures
-from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
+from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, read_example, write_example
 from tests.report.example_trace import example_summary
 
 
@@ -118,8 +117,8 @@ def test_where_too_little_remains_beside_the_warm_ups_all_counts_as_it_does_of_o
     assert validation_epoch_s(epochs, warm_ups={1, 2, 3}) is None
 
 
-def test_epochs_to_quality_is_the_first_validation_that_reaches_it(tmp_path):
-    run = read_results(write_example(tmp_path)).runs[0]
+def test_epochs_to_quality_is_the_first_validation_that_reaches_it():
+    run = read_example().runs[0]
     rising = replace(run, epochs=make_epochs([1.0] * 6, [None, 0.5] * 3, [None, 0.80, None, 0.95, None, 0.90]))
     assert [epochs_to_quality(rising, target) for target in (0.80, 0.94, 0.96)] == [2, 4, None]
     falling = replace(
@@ -130,10 +129,10 @@ def test_epochs_to_quality_is_the_first_validation_that_reaches_it(tmp_path):
     assert [epochs_to_quality(falling, target) for target in (31.0, 12.5, 11.0)] == [2, 4, None]
 
 
-def test_time_to_dice_sums_training_and_validation_up_to_that_epoch(tmp_path):
+def test_time_to_dice_sums_training_and_validation_up_to_that_epoch():
     # The fast variant's first run: training 2.08 s, then 1.08 s an epoch; every second one 0.18 s of validation; Dice 0.08 more
     # an epoch.
-    run = next(run for run in read_results(write_example(tmp_path)).runs if run.run.variant == "fast")
+    run = next(run for run in read_example().runs if run.run.variant == "fast")
     # Its first step took 1.1 s; 28 s passed before the first epoch.
     assert measure_run(run, "time_to_quality_s", target=0.3) == pytest.approx(2.08 + 3 * 1.08 + 2 * 0.18 - 1.1)
     assert measure_run(run, "process_to_quality_s", target=0.3) == pytest.approx(28 + 2.08 + 3 * 1.08 + 2 * 0.18)
@@ -141,8 +140,8 @@ def test_time_to_dice_sums_training_and_validation_up_to_that_epoch(tmp_path):
     assert measure_run(run, "time_to_quality_s", target=0.94) is None
 
 
-def test_a_continued_run_has_each_epoch_once_no_first_step_and_no_time_from_a_process_start(tmp_path):
-    run = next(run for run in read_results(write_example(tmp_path)).runs if run.run.variant == "fast")
+def test_a_continued_run_has_each_epoch_once_no_first_step_and_no_time_from_a_process_start():
+    run = next(run for run in read_example().runs if run.run.variant == "fast")
     part = Part(first_epoch=4, reason="received SIGTERM", start_up_s=30.0, cache_fill_s=24.0, warm_up_s=0.5)
     continued = replace(run, run=run.run.model_copy(update={"continued": [part]}))
     # Epoch 1 took a second more; epochs 3 and 4 are the interval in which the second process warmed up.
@@ -167,55 +166,51 @@ def test_gpu_busy_is_the_mean_over_time_after_the_first_epoch():
     assert gpu_busy_fraction(example_summary("fast", CPU_EXAMPLE, "1")) is None
 
 
-def test_without_a_cache_there_is_no_time_to_fill_it(tmp_path):
-    run = read_results(write_example(tmp_path)).runs[0]
+def test_without_a_cache_there_is_no_time_to_fill_it():
+    run = read_example().runs[0]
     assert measure_run(run, "cache_fill_s") == 25.0
     uncached = replace(run, run=run.run.model_copy(update={"cache_fill_s": 0.0}), summary=None)
     assert measure_run(uncached, "cache_fill_s") is None
 
 
-def test_the_memory_of_a_cached_set_is_what_the_run_told(tmp_path):
-    run = read_results(write_example(tmp_path)).runs[0]
+def test_the_memory_of_a_cached_set_is_what_the_run_told():
+    run = read_example().runs[0]
     assert measure_run(run, "cache_gb") == 7.9
     assert measure_run(replace(run, run=run.run.model_copy(update={"cache_bytes": None})), "cache_gb") is None
 
 
-def test_a_metric_of_the_way_to_a_quality_without_its_target_is_a_mistake_of_the_caller(tmp_path):
-    run = read_results(write_example(tmp_path)).runs[0]
+def test_a_metric_of_the_way_to_a_quality_without_its_target_is_a_mistake_of_the_caller():
+    run = read_example().runs[0]
     with pytest.raises(ValueError, match="quality to reach"):
         measure_run(run, "epochs_to_quality")
 
 
-def test_every_metric_has_a_rule_and_a_file_that_a_run_leaves(tmp_path):
-    runs = [
-        run
-        for example in (Example(), CPU_EXAMPLE)
-        for run in read_results(write_example(tmp_path / str(example.gpu), example)).runs
-    ]
+def test_every_metric_has_a_rule_and_a_file_that_a_run_leaves():
+    runs = [run for example in (Example(), CPU_EXAMPLE) for run in read_example(example).runs]
     for name, metric in METRICS.items():
         run = next(run for run in runs if measure_run(run, name, target=0.1) is not None)
         assert all((run.results / run.file(file)).exists() for file in metric.files)
 
 
-def test_a_metric_is_measured_in_its_modes_alone(tmp_path):
-    run = next(run for run in read_results(write_example(tmp_path)).runs if run.summary)
+def test_a_metric_is_measured_in_its_modes_alone():
+    run = next(run for run in read_example().runs if run.summary)
     assert measure_run(run, "epochs_to_quality", target=0.1) is None
     assert measure_run(run, "training_epoch_s") == pytest.approx(1.48 * 1.05)
 
 
-def test_peak_memory_is_the_fullest_epochs_and_named_for_the_device(tmp_path):
-    on_gpu = next(run for run in read_results(write_example(tmp_path / "gpu")).runs if run.run.mode == "timed")
+def test_peak_memory_is_the_fullest_epochs_and_named_for_the_device():
+    on_gpu = next(run for run in read_example().runs if run.run.mode == "timed")
     fuller = replace(on_gpu, epochs=on_gpu.epochs.assign(peak_memory_mib=[9500.0, 9000.0, 9001.5, 9000.0, 9000.0, 9000.0]))
     assert (measure_run(fuller, "peak_memory_mib"), measure_run(fuller, "peak_resident_mib")) == (9500.0, None)
-    on_cpu = next(run for run in read_results(write_example(tmp_path / "cpu", CPU_EXAMPLE)).runs if run.run.mode == "timed")
+    on_cpu = next(run for run in read_example(CPU_EXAMPLE).runs if run.run.mode == "timed")
     assert (measure_run(on_cpu, "peak_memory_mib"), measure_run(on_cpu, "peak_resident_mib")) == (None, 9000.0)
     untold = replace(on_gpu, epochs=on_gpu.epochs.assign(peak_memory_mib=float("nan")))
     assert measure_run(untold, "peak_memory_mib") is None
 
 
-def test_samples_a_second_and_the_totals_of_a_run(tmp_path):
+def test_samples_a_second_and_the_totals_of_a_run():
     # Fast: 128 samples in 1.08 s; six epochs, a second more for the first; three validations; a fill of 24 s.
-    run = next(run for run in read_results(write_example(tmp_path)).runs if run.run.variant == "fast")
+    run = next(run for run in read_example().runs if run.run.variant == "fast")
     total_s = 6 * 1.08 + 1 + 3 * 0.18
     assert measure_run(run, "samples_per_s") == pytest.approx(128 / 1.08)
     assert measure_run(run, "all_epochs_s") == pytest.approx(total_s)

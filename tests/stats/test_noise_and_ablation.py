@@ -10,19 +10,19 @@ from speedproof.run.archive.rebuild import compare_results
 from speedproof.stats.ablation import describe_change
 from speedproof.stats.compare import compare_experiments
 from speedproof.stats.found_tables import Findings
-from tests.report.example import CLAIMS, Example, rule_with, write_example
+from tests.report.example import CLAIMS, Example, compare_example, rule_with, write_example
 from tests.report.example_trace import example_summary
 
 ABLATION = Example(ablation=("baseline", "cached", "fast"), control=True)
 
 
-def compare(tmp_path, example):
-    return compare_experiments(write_example(tmp_path, example), CLAIMS)
+def compare(example):
+    return compare_example(example)
 
 
-def test_the_noise_floor_is_the_first_variant_against_its_control(tmp_path):
+def test_the_noise_floor_is_the_first_variant_against_its_control():
     # The baseline's runs take 1, 1.01 and 0.99 times 1.48 s, its control's all 1.48 s.
-    comparison = compare(tmp_path, Example(control=True))
+    comparison = compare(Example(control=True))
     noise = next(row for row in comparison.noise_floor if row.metric == "training_epoch_s")
     assert (noise.variant, noise.pairs) == ("baseline", 6)
     assert noise.centre == pytest.approx(1.0)
@@ -31,16 +31,16 @@ def test_the_noise_floor_is_the_first_variant_against_its_control(tmp_path):
     assert 0.99 < noise.low < 1 < noise.high < 1.01
 
 
-def test_a_control_counts_in_no_other_number(tmp_path):
-    with_control, without = compare(tmp_path / "a", Example(control=True)), compare(tmp_path / "b", Example())
+def test_a_control_counts_in_no_other_number():
+    with_control, without = compare(Example(control=True)), compare(Example())
     values = [[(row.variant, row.metric, row.values) for row in one.measured] for one in (with_control, without)]
     assert values[0] == values[1]
     assert [row.centre for row in with_control.ratios] == [row.centre for row in without.ratios]
     assert without.noise_floor == []
 
 
-def test_each_stage_has_its_gain_over_the_one_before(tmp_path):
-    stages = compare(tmp_path, ABLATION).ablation
+def test_each_stage_has_its_gain_over_the_one_before():
+    stages = compare(ABLATION).ablation
     assert [stage.variant for stage in stages] == ["baseline", "cached", "fast"]
     first, *others = stages
     assert (first.centre, first.technique, first.changes) == (None, "", [])
@@ -100,10 +100,10 @@ def test_stages_whose_traces_cannot_be_compared_have_no_changes(tmp_path):
     assert [stage.changes for stage in compare_results(read_results(results), CLAIMS).comparison.ablation] == [[], [], []]
 
 
-def test_a_stage_that_learns_less_is_withheld_with_the_reason(tmp_path):
+def test_a_stage_that_learns_less_is_withheld_with_the_reason():
     # Six epochs: medians of the best Dice are 0.94, 0.91 and 0.94.
     dice = (("baseline", 0.155), ("cached", 0.15), ("fast", 0.155))
-    comparison = compare(tmp_path, Example(modes=("timed",), ablation=ABLATION.ablation, dice_per_epoch=dice))
+    comparison = compare(Example(modes=("timed",), ablation=ABLATION.ablation, dice_per_epoch=dice))
     _, cached, fast = comparison.ablation
     assert cached.low is not None and cached.low > 1 and not cached.claimed
     assert cached.withheld == "Dice 0.910 against 0.940, lower by more than the margin of 0.010"
@@ -111,8 +111,8 @@ def test_a_stage_that_learns_less_is_withheld_with_the_reason(tmp_path):
     assert [whole.withheld for whole in comparison.ablation_whole] == [None]
 
 
-def test_one_pair_does_not_tell_whether_the_steps_multiply(tmp_path):
-    comparison = compare(tmp_path, Example(experiments=1, rounds=1, modes=("timed",), ablation=ABLATION.ablation))
+def test_one_pair_does_not_tell_whether_the_steps_multiply():
+    comparison = compare(Example(experiments=1, rounds=1, modes=("timed",), ablation=ABLATION.ablation))
     (whole,) = comparison.ablation_whole
     assert (whole.pairs, whole.low, whole.multiplies) == (1, None, None)
     assert describe_ablation(Findings(comparison))[0].replace("\N{NO-BREAK SPACE}", " ") == (
@@ -121,8 +121,8 @@ def test_one_pair_does_not_tell_whether_the_steps_multiply(tmp_path):
     )
 
 
-def test_steps_that_multiply_to_the_whole_have_no_interaction(tmp_path):
-    (whole,) = compare(tmp_path, ABLATION).ablation_whole
+def test_steps_that_multiply_to_the_whole_have_no_interaction():
+    (whole,) = compare(ABLATION).ablation_whole
     assert whole.multiplies
     assert (whole.reference, whole.candidate) == ("baseline", "fast")
     assert whole.centre == pytest.approx(1.48 / 1.08)
@@ -157,14 +157,14 @@ def test_the_first_experiments_rule_of_quality_judges_the_ablation_too(tmp_path)
     assert comparison.ablation[1].withheld == "Dice 0.907 against 0.938, lower by more than the margin of 0.010"
 
 
-def test_the_ablations_own_variants_are_no_variants(tmp_path):
-    comparison = compare(tmp_path, ABLATION)
+def test_the_ablations_own_variants_are_no_variants():
+    comparison = compare(ABLATION)
     assert list(comparison.variants) == ["baseline", "fast"]
     assert not any("cached" in (ratio.reference, ratio.candidate) for ratio in comparison.ratios)
 
 
-def test_without_an_ablation_there_are_no_stages(tmp_path):
-    comparison = compare(tmp_path, Example(experiments=1, rounds=4))
+def test_without_an_ablation_there_are_no_stages():
+    comparison = compare(Example(experiments=1, rounds=4))
     assert comparison.ablation == []
     assert comparison.ablation_whole == []
 

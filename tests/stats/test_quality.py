@@ -21,16 +21,16 @@ from speedproof.stats.found_tables import Findings
 from speedproof.stats.non_inferiority import QualityDifference, compare_qualities, pool_qualities
 from speedproof.stats.proof_claim import judge_ratio
 from tests.report.conftest import compose_figures
-from tests.report.example import CLAIMS, REPOSITORY, RULE, Example, rule_with, write_example
+from tests.report.example import CLAIMS, REPOSITORY, RULE, Example, compare_example, rule_with, write_example
 from tests.stats.test_comparability import change_runs
 
 # Six epochs, the last validates: the baseline ends at 0.93 and 0.01 more for each round.
 GOOD = ("baseline", 0.155)
 
 
-def compare(tmp_path, fast, **settings):
+def compare(fast, **settings):
     example = Example(dice_per_epoch=(GOOD, ("fast", fast)), **settings)
-    return compare_experiments(write_example(tmp_path, example), CLAIMS)
+    return compare_example(example)
 
 
 def find_ratio(comparison, metric="training_epoch_s", target=None):
@@ -68,8 +68,8 @@ def test_equal_is_said_in_words_that_hold_also_of_a_variant_that_is_better_by_mo
     assert reason == f"Dice {faster:.3f} against 0.949, not lower by more than the margin of 0.010"
 
 
-def test_a_speedup_at_a_lower_dice_is_withheld_with_the_reason(tmp_path):
-    comparison = compare(tmp_path, fast=0.15)
+def test_a_speedup_at_a_lower_dice_is_withheld_with_the_reason():
+    comparison = compare(fast=0.15)
     ratio = find_ratio(comparison)
     assert ratio.low is not None and ratio.low > 1
     assert ratio.withheld and not ratio.claimed
@@ -78,25 +78,25 @@ def test_a_speedup_at_a_lower_dice_is_withheld_with_the_reason(tmp_path):
     assert ratio.quality.reason == "Dice 0.910 against 0.940, lower by more than the margin of 0.010"
 
 
-def test_a_documented_speedup_that_is_withheld_is_not_comparable(tmp_path):
+def test_a_documented_speedup_that_is_withheld_is_not_comparable():
     epoch_s = (("baseline", 2.16), ("fast", 1.08))  # 2×, as documented
-    kept = compare(tmp_path / "a", fast=0.155, epoch_s=epoch_s, modes=("timed",))
-    withheld = compare(tmp_path / "b", fast=0.15, epoch_s=epoch_s, modes=("timed",))
+    kept = compare(fast=0.155, epoch_s=epoch_s, modes=("timed",))
+    withheld = compare(fast=0.15, epoch_s=epoch_s, modes=("timed",))
     for comparison, verdict in ((kept, "reproduced"), (withheld, "not comparable")):
         claim = next(claim for claim in comparison.claims if claim.id == "profiling_training_epoch_ratio")
         assert claim.verdict == verdict
         assert ("withheld: Dice 0.910 against 0.940" in claim.reason) == (verdict == "not comparable")
 
 
-def test_a_variant_that_is_slower_may_learn_less(tmp_path):
-    ratio = find_ratio(compare(tmp_path, fast=0.15, epoch_s=(("baseline", 1.0), ("fast", 2.0))))
+def test_a_variant_that_is_slower_may_learn_less():
+    ratio = find_ratio(compare(fast=0.15, epoch_s=(("baseline", 1.0), ("fast", 2.0))))
     assert ratio.claimed and not ratio.withheld
 
 
-def test_where_the_reference_is_faster_and_learns_less_the_speedup_withheld_is_its_own(tmp_path):
+def test_where_the_reference_is_faster_and_learns_less_the_speedup_withheld_is_its_own():
     variants = (("baseline", 0.15), ("fast", 0.155))
     example = Example(dice_per_epoch=variants, epoch_s=(("baseline", 1.0), ("fast", 2.0)), modes=("timed",))
-    comparison = compare_experiments(write_example(tmp_path, example), CLAIMS)
+    comparison = compare_example(example)
     assert find_ratio(comparison).withheld
     (sentence,) = (text for text in describe_speedups(Findings(comparison)) if text.startswith("training epoch:"))
     where = "on one machine, NVIDIA H200"
@@ -104,9 +104,9 @@ def test_where_the_reference_is_faster_and_learns_less_the_speedup_withheld_is_i
     assert said in sentence.replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_a_speedup_that_was_not_shown_is_not_withheld(tmp_path):
+def test_a_speedup_that_was_not_shown_is_not_withheld():
     # Equally long epochs but for the rounds' factors, so that the interval holds 1; Dice 0.91 against 0.94.
-    comparison = compare(tmp_path, fast=0.15, epoch_s=(("baseline", 1.08), ("fast", 1.08)))
+    comparison = compare(fast=0.15, epoch_s=(("baseline", 1.08), ("fast", 1.08)))
     ratio = find_ratio(comparison)
     assert ratio.outcome == "equivalent"
     assert ratio.worse and not ratio.withheld and not ratio.claimed
@@ -115,10 +115,8 @@ def test_a_speedup_that_was_not_shown_is_not_withheld(tmp_path):
     assert "lower by more than the margin" in sentence
 
 
-def test_of_one_pair_nothing_is_withheld_but_a_lower_dice_reproduces_nothing(tmp_path):
-    comparison = compare(
-        tmp_path, 0.15, experiments=1, rounds=1, modes=("timed",), epoch_s=(("baseline", 2.16), ("fast", 1.08))
-    )
+def test_of_one_pair_nothing_is_withheld_but_a_lower_dice_reproduces_nothing():
+    comparison = compare(0.15, experiments=1, rounds=1, modes=("timed",), epoch_s=(("baseline", 2.16), ("fast", 1.08)))
     assert find_ratio(comparison).quality.outcome == "not established" and not find_ratio(comparison).withheld
     claim = next(claim for claim in comparison.claims if claim.id == "profiling_training_epoch_ratio")
     assert claim.verdict == "inconclusive"
@@ -128,14 +126,14 @@ def test_of_one_pair_nothing_is_withheld_but_a_lower_dice_reproduces_nothing(tmp
     )
 
 
-def test_the_fill_of_a_cache_has_no_quality(tmp_path):
-    assert find_ratio(compare(tmp_path, fast=0.15), "cache_fill_s").quality is None
+def test_the_fill_of_a_cache_has_no_quality():
+    assert find_ratio(compare(fast=0.15), "cache_fill_s").quality is None
 
 
-def test_the_way_to_a_dice_is_measured_for_every_target_in_reach(tmp_path):
+def test_the_way_to_a_dice_is_measured_for_every_target_in_reach():
     # The fast variant has 0.16 an epoch, validates every second and is 0.64 after the fourth: all runs reach 0.6 there.
     rule = rule_with(targets=[0.6, 0.97, 0.99])
-    comparison = compare(tmp_path, fast=0.16, quality=rule, experiments=1, rounds=3)
+    comparison = compare(fast=0.16, quality=rule, experiments=1, rounds=3)
     epochs = {(m.variant, m.target): m.centre for m in comparison.measured if m.metric == "epochs_to_quality"}
     assert epochs[("fast", 0.6)] == 4
     assert epochs[("baseline", 0.6)] == 4
@@ -185,10 +183,10 @@ def test_an_experiment_that_misses_a_quality_is_counted_and_no_claim_is_judged_w
     assert list(_measure(claimed, read_results(results), "timed")) == []
 
 
-def test_the_rule_is_the_one_that_the_experiment_committed_to(tmp_path):
+def test_the_rule_is_the_one_that_the_experiment_committed_to():
     lenient = rule_with(margin=0.05)
-    assert compare(tmp_path, fast=0.15, quality=lenient).quality == lenient
-    assert find_ratio(compare(tmp_path / "b", fast=0.15, quality=lenient)).claimed
+    assert compare(fast=0.15, quality=lenient).quality == lenient
+    assert find_ratio(compare(fast=0.15, quality=lenient)).claimed
 
 
 PERPLEXITY = Quality(name="perplexity", title="perplexity", better="lower", margin=0.5, judged_above=40, targets=[12, 30, 20])
@@ -367,8 +365,8 @@ def test_two_machines_are_not_pooled_and_equal_seeds_on_three_are_as_many_as_the
     ("faster", "proof"),
     [(0.85, "faster"), (0.791, "faster"), (0.785, "quality not established"), (0.78, "quality not established")],
 )
-def test_a_quality_that_is_better_by_more_than_the_margin_doubts_no_speedup_whatever_its_seeds(tmp_path, faster, proof):
-    ratio = find_ratio(compare(tmp_path, GOOD[1], epoch_s=(("baseline", 2.0), ("fast", 1.0)), modes=("timed",)))
+def test_a_quality_that_is_better_by_more_than_the_margin_doubts_no_speedup_whatever_its_seeds(faster, proof):
+    ratio = find_ratio(compare(GOOD[1], epoch_s=(("baseline", 2.0), ("fast", 1.0)), modes=("timed",)))
     rule = rule_with(judged_above=None)
     constant = {
         "outcome": "not established",
@@ -380,8 +378,8 @@ def test_a_quality_that_is_better_by_more_than_the_margin_doubts_no_speedup_what
     assert judge_ratio(ratio.model_copy(update={"quality": check}), None, rule) == proof
 
 
-def test_a_variant_that_diverged_is_not_shown_to_be_no_worse(tmp_path):
-    comparison = compare(tmp_path, GOOD[1], outcome="not_a_number", modes=("timed",))
+def test_a_variant_that_diverged_is_not_shown_to_be_no_worse():
+    comparison = compare(GOOD[1], outcome="not_a_number", modes=("timed",))
     check = find_ratio(comparison).quality
     assert check.outcome == "not established"
     assert check.reason.endswith(" in the runs that did not diverge; 1 run of MONAI fast script diverged")
@@ -398,14 +396,14 @@ def test_a_variant_that_diverged_is_not_shown_to_be_no_worse(tmp_path):
 @pytest.mark.parametrize(
     ("fast_s", "dice", "proof"), [(1.2, 0.1, "worse quality"), (1.2, GOOD[1], "claim holds"), (0.8, 0.1, "worse quality")]
 )
-def test_a_claim_asks_for_the_quality_of_the_variant_that_it_is_about(tmp_path, fast_s, dice, proof):
+def test_a_claim_asks_for_the_quality_of_the_variant_that_it_is_about(fast_s, dice, proof):
     """To be half as fast at least is true of a variant that is slower, or faster; not if it learns less."""
-    ratio = find_ratio(compare(tmp_path, dice, epoch_s=(("baseline", 1.0), ("fast", fast_s)), modes=("timed",)))
+    ratio = find_ratio(compare(dice, epoch_s=(("baseline", 1.0), ("fast", fast_s)), modes=("timed",)))
     assert judge_ratio(ratio, Claim(value=0.5, low=0.5, high=None), RULE) == proof
 
 
-def test_of_a_rate_the_claimed_variant_is_the_reference(tmp_path):
-    comparison = compare(tmp_path, 0.1, epoch_s=(("baseline", 1.0), ("fast", 1.2)), modes=("timed",))
+def test_of_a_rate_the_claimed_variant_is_the_reference():
+    comparison = compare(0.1, epoch_s=(("baseline", 1.0), ("fast", 1.2)), modes=("timed",))
     ratio = find_ratio(comparison, "samples_per_s")
     assert (ratio.reference, ratio.centre < 1) == ("fast", True)
     assert judge_ratio(ratio, Claim(value=0.5, low=0.5, high=None), RULE) == "worse quality"
