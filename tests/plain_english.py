@@ -102,9 +102,9 @@ def find_all(names: list[str]) -> list[Place]:
 
 def _read_python(text: str) -> Prose:
     """Yield comments, and paragraphs of the strings that may be sentences, an f-string with X for its values."""
-    tree = ast.parse(text)
-    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(ast.parse(text)))
+    inside = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             string = "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:

@@ -11,12 +11,12 @@ INPUTS = {
     "claims": 50,
     "registry": 100,
     "records": 15,
-    "exports": 40,
+    "exports": 25,
     "parquet": 40,
     "nifti": 100,
     "archives": 100,
     "leavings": 20,
-    "command_line": 30,
+    "command_line": 14,
 }
 
 

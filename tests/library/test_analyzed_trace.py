@@ -1,11 +1,9 @@
 """Traces as objects: tables of what was worked out by hand, and what differs between two."""
 
-import subprocess
-import sys
-
 import pytest
 
 import speedproof
+from speedproof.profilers.convert import convert_input
 from tests.library.conftest import export_epochs
 from tests.trace.readings import compare_traces
 
@@ -38,7 +36,7 @@ def test_a_difference_sums_to_the_whole(place):
 
 def test_a_trace_s_own_folder_is_opened_and_compared_as_the_command_does(place):
     for name in ("before", "after"):
-        subprocess.run([sys.executable, "-m", "speedproof", "trace", "convert", f"{name}.sqlite", "--out", name], check=True)
+        convert_input(place / f"{name}.sqlite", place / name)
     difference = speedproof.diff_traces(place / "before", place / "after")
     assert difference.total_s == compare_traces(place / "before", place / "after").total_s
 

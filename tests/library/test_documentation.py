@@ -16,7 +16,9 @@ MODULES = ["proving", "proof_result", "analyzed_trace"]
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_docstrings_show_what_is_so(name, record, proof):
+def test_docstrings_show_what_is_so(name, request):
+    request.getfixturevalue("proof" if name == "proof_result" else "measured")
+    request.getfixturevalue("record")
     module = import_module(f"speedproof.library.{name}")
     runner = doctest.DocTestRunner()
     said = []

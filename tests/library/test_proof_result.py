@@ -25,16 +25,13 @@ class Cells(HTMLParser):
         self.texts.append(data)
 
 
-def test_a_proof_s_folder_is_loaded_as_it_was_found(proof):
+def test_a_proof_s_folder_is_loaded_as_it_was_found_with_a_row_for_each_variant_and_metric(proof):
     for folder in ("results/proof", "results/proof/results"):
         loaded = speedproof.load(folder)
         assert (loaded.outcome, loaded.ratio, loaded.interval, loaded.sentence) == (
             proof.outcome, proof.ratio, proof.interval, proof.sentence,
         )  # fmt: skip
         assert loaded.to_frame().equals(proof.to_frame())
-
-
-def test_a_frame_has_a_row_for_each_variant_and_metric(proof):
     frame = proof.to_frame().set_index(["metric", "variant"])
     assert frame.index.is_unique
     slow, fast = (frame.loc[("training_epoch_s", name)] for name in ("A (sh slow.sh)", "B (sh fast.sh)"))
@@ -80,15 +77,12 @@ def test_every_record_is_loaded_with_its_report_s_main_ratio(name):
     assert result.candidates[0].sentence.partition(" on this machine")[0] in result.sentence
 
 
-def test_a_page_is_written_as_one_file(proof, place):
+def test_a_page_is_written_as_one_file_unless_the_folder_holds_another_proof_by_now(proof, place):
     page = proof.report("pages.html")
     assert page.read_bytes() == (place / "results/proof/results/report.html").read_bytes()
     assert [path.name for path in place.glob("pages*")] == ["pages.html"]
     with pytest.raises(speedproof.SpeedproofError, match="is a folder where a file belongs"):
         proof.report(place)
-
-
-def test_a_result_whose_folder_holds_another_proof_by_now_writes_no_page(proof):
     speedproof.prove("sh fast.sh", "sh slow.sh", **READ)
     with pytest.raises(speedproof.SpeedproofError, match="holds other results now"):
         proof.report("page.html")

@@ -43,28 +43,23 @@ def test_it_finds_what_the_command_line_prints(place, measured):
     assert result.folder == place / "results/proof"
 
 
-def test_it_prints_nothing_unless_asked(place, measured, capfd):
-    speedproof.prove(*COMMANDS, **READ)
-    assert capfd.readouterr() == ("", "")
+def test_it_prints_if_asked(place, measured, capfd):
     result = speedproof.prove(*COMMANDS, **READ, verbose=True)
     printed = capfd.readouterr()
     assert " ".join(printed.out.split()).startswith(result.sentence.partition(" Second proof")[0])
     assert "plan: " in printed.err
 
 
-def test_a_session_s_pandas_is_left_alone(place, measured):
+def test_a_thread_may_prove_which_prints_nothing_and_leaves_a_session_s_pandas_alone(place, measured, capfd):
     before = pd.Series(["a"]).dtype
-    frame = speedproof.prove(*COMMANDS, **READ).to_frame()
-    assert pd.Series(["a"]).dtype == before
-    assert frame["variant"].tolist()[:2] == ["A (sh slow.sh)", "B (sh fast.sh)"]
-
-
-def test_a_thread_may_prove(place, measured):
     found = []
     thread = threading.Thread(target=lambda: found.append(speedproof.prove(*COMMANDS, **READ)))
     thread.start()
     thread.join()
+    assert capfd.readouterr() == ("", "")
     assert found[0].outcome == "faster"
+    assert found[0].to_frame()["variant"].tolist()[:2] == ["A (sh slow.sh)", "B (sh fast.sh)"]
+    assert pd.Series(["a"]).dtype == before
 
 
 @pytest.mark.parametrize(

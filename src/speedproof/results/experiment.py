@@ -218,9 +218,11 @@ def read_whole_experiment(folder: Path) -> Experiment:
             f"{folder}: holds {experiment.experiment}, in {experiment_file(folder).name}; rename the folder, or remove it"
         )
     check_files(folder, experiment, experiment.digests)
-    patterns = [f"{RUNS_FOLDER}/{run}/{rank}{name}" for run in experiment.runs for rank in ("", "rank*/") for name in _READ]
+    runs = set(experiment.runs)
+    patterns = [f"{RUNS_FOLDER}/*/{rank}{name}" for rank in ("", "rank*/") for name in _READ]
     for path in (path for pattern in patterns for path in find_files(folder, pattern)):
-        if path.relative_to(folder).as_posix() not in experiment.digests:
+        name = path.relative_to(folder)
+        if name.parts[1] in runs and name.as_posix() not in experiment.digests:
             raise RecordError(f"{path}: its experiment has no checksum of it; {cure_of(path)}")
     read_plan(folder, experiment)
     return experiment
