@@ -31,10 +31,10 @@ from speedproof.report.figures.style import (
 from speedproof.report.figures.timeline_figure import Tracks
 from speedproof.report.findings import _describe_phases
 from speedproof.results.comparison import Stage
-from speedproof.stats.compare import compare_experiments, write_comparison
+from speedproof.stats.compare import write_comparison
 from speedproof.stats.metrics import TRAINING_EPOCH, VALIDATED_EPOCH
 from speedproof.util.errors import RecordError
-from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
+from tests.report.example import CPU_EXAMPLE, Example, compare_example, write_example
 from tests.report.example_trace import example_summary
 
 ALL = {"epoch_times", "ablation", "timeline", "convergence"}
@@ -56,8 +56,8 @@ def test_every_figure_is_there_as_svg_and_png(gpu_results):
 
 
 def write_comparison_of(folder, **example):
-    write_example(folder, Example(modes=("timed",), ablation=("baseline", "cached", "fast"), **example))
-    write_comparison(compare_experiments(folder, CLAIMS), folder)
+    whole = Example(modes=("timed",), ablation=("baseline", "cached", "fast"), **example)
+    write_comparison(compare_example(whole), write_example(folder, whole))
     return read_evidence(folder)
 
 
@@ -174,9 +174,9 @@ def test_the_style_of_figures_ends_with_them():
 @pytest.mark.parametrize(
     "program",
     [
-        "import speedproof.run.proof.proof",
         "from speedproof.cli import main; main()",
-        "from speedproof.report.figures import draw; draw.FIGURES = (); draw.draw_figures(Path(sys.argv[4]), Path('out'))",
+        "import speedproof.run.proof.proof; from speedproof.report.figures import draw; draw.FIGURES = (); "
+        "draw.draw_figures(Path(sys.argv[4]), Path('out'))",
     ],
 )
 def test_nothing_that_draws_is_loaded_unless_a_figure_is_drawn(tmp_path, program):

@@ -26,8 +26,8 @@ INSIDE = Finding(subject="container", state="good", found="inside /home/someone/
 TIMED = Example(experiments=2, rounds=1, gpu=False, modes=("timed",))
 
 
-def make_results(folder, findings, day=21):
-    write_example(folder, replace(CPU_EXAMPLE, day=day))
+def make_results(folder, findings, day=21, modes=("timed",)):
+    write_example(folder, replace(CPU_EXAMPLE, day=day, modes=modes))
     if findings:
         write_json(folder / DOCTOR_FILE, Diagnosis(findings=findings))
     return folder
@@ -130,7 +130,8 @@ def test_an_experiment_may_lose_all_its_runs(tmp_path):
 
 
 def test_a_record_holds_evidence_numbers_and_words_alone(tmp_path):
-    write_record([make_results(tmp_path / "results", [CORES])], CLAIMS, tmp_path / "record")
+    results = make_results(tmp_path / "results", [CORES], modes=("timed", "profiled"))
+    write_record([results], CLAIMS, tmp_path / "record")
     record = tmp_path / "record"
     assert {path.name for path in record.iterdir()} == {"evidence.zip", "comparison.json", "report.md", "report.svg"}
     with zipfile.ZipFile(record / "evidence.zip") as archive:
