@@ -116,7 +116,7 @@ def test_settings_and_idle_gpus_flag_nothing(reasons):
 
 def warnings_after(results, pattern, change):
     """The warnings on an ablation of which the second experiment's runs that match `pattern` were changed."""
-    write_example(results, Example(experiments=2, ablation=("baseline", "cached", "fast"), modes=("timed",)))
+    write_example(results, Example(experiments=2, rounds=4, ablation=("baseline", "cached", "fast"), modes=("timed",)))
     change_runs(results, pattern, change, experiment="experiment-2")
     return compare_experiments(results, CLAIMS).warnings
 
@@ -136,7 +136,7 @@ def test_a_stage_of_other_techniques_or_workload_over_experiments_is_warned_abou
 
 
 def test_a_stage_that_trained_for_other_numbers_of_epochs_is_warned_about(tmp_path):
-    write_example(tmp_path, Example(experiments=2, ablation=("baseline", "cached", "fast"), modes=("timed",)))
+    write_example(tmp_path, Example(experiments=2, rounds=4, ablation=("baseline", "cached", "fast"), modes=("timed",)))
     (run, *_) = sorted(tmp_path.glob("experiments/experiment-2/runs/*-cached-timed"))
     lines = (run / "epochs.csv").read_text().splitlines()
     (run / "epochs.csv").write_text("\n".join([*lines, lines[-2].replace("5,", "7,", 1), ""]))

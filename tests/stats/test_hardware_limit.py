@@ -7,16 +7,19 @@ import pytest
 from speedproof.report.markdown import write_report
 from speedproof.report.objection_phrases import describe_objection
 from speedproof.report.report_tables import describe_utilization
+from speedproof.results.folder import read_results
 from speedproof.results.run_record import OBSERVED
 from speedproof.stats.compare import compare_experiments, write_comparison
-from tests.report.example import CLAIMS, Example, vouch_again, write_example
+from speedproof.stats.hardware_limit import measure_utilization
+from speedproof.stats.measurements import measure_ratio
+from tests.report.example import CLAIMS, Example, compare_example, vouch_again, write_example
 
 # The example's epochs take 1.48 s (baseline) and 1.08 s (fast) on an H200: 989.4 TFLOP/s in half precision.
 HALF = 989.4e12
 
 
 def count(results, of="epoch", device="cuda", share=1.0, gpu=None, observed=False, kind="bfloat16", **flop):
-    """Let FLOP have been counted of the example's variants; return the ratio of epochs, each variant's use, the comparison."""
+    """Let FLOP have been counted of the example's variants; return the ratio of epochs, each variant's use, the results."""
     write_example(results, Example(modes=("timed",)))
     for path in results.glob("experiments/*/runs/*/run.json"):
         run = json.loads(path.read_text())
@@ -34,9 +37,9 @@ def count(results, of="epoch", device="cuda", share=1.0, gpu=None, observed=Fals
             experiment = json.loads(path.read_text())
             experiment["conditions"]["gpu"]["name"] = gpu
             path.write_text(json.dumps(experiment))
-    comparison = compare_experiments(vouch_again(results), CLAIMS)
-    ratios = [one for one in comparison.ratios if (one.metric, one.mode) == ("training_epoch_s", "timed")]
-    return ratios[0], {one.variant: one for one in comparison.utilization}, comparison
+    read = read_results(vouch_again(results))
+    (ratio,) = measure_ratio(read, "baseline", "fast", "timed", "training_epoch_s")
+    return ratio, {one.variant: one for one in measure_utilization(read)}, read
 
 
 def kinds(ratio):
@@ -77,7 +80,7 @@ def test_fewer_flop_are_stated_and_no_fault(tmp_path):
 @pytest.mark.parametrize(("factor", "impossible"), [(1.24, False), (1.26, True)])
 def test_a_reported_speed_beyond_the_hardware_is_refused_by_name(tmp_path, factor, impossible):
     """An epoch of 1.08 s holds 1.08 s of FLOP at the peak; clocks above the datasheet's leave a quarter open."""
-    ratio, use, comparison = count(tmp_path, baseline=factor * 1.08 * HALF, fast=factor * 1.08 * HALF)
+    ratio, use, read = count(tmp_path, baseline=factor * 1.08 * HALF, fast=factor * 1.08 * HALF)
     assert kinds(ratio) == ({"beyond hardware": True} if impossible else {})
     assert (use["fast"].mfu is None) == impossible
     if impossible:
@@ -88,7 +91,7 @@ def test_a_reported_speed_beyond_the_hardware_is_refused_by_name(tmp_path, facto
         assert said.startswith(
             "B would be faster than its hardware: it computes 1.35 PFLOP in 1.08 s, for which H200 SXM needs at"
         )
-        write_comparison(comparison, tmp_path)
+        write_comparison(compare_experiments(read, CLAIMS), tmp_path)
         write_report(tmp_path, tmp_path / "report.md")
         assert "would be faster than its hardware" in (tmp_path / "report.md").read_text()
 
@@ -115,15 +118,16 @@ def test_our_own_clock_is_asked_too(tmp_path):
     assert (kinds(ratio), use["fast"].seconds) == ({"beyond hardware": True}, 0.5)
 
 
-def test_without_counts_nothing_is_said(tmp_path):
-    write_example(tmp_path, Example(modes=("timed",)))
-    comparison = compare_experiments(tmp_path, CLAIMS)
+def test_without_counts_nothing_is_said():
+    comparison = compare_example(Example(modes=("timed",)))
     assert comparison.utilization == []
     assert "utilization" not in comparison.model_dump()
 
 
 def test_the_report_shows_use(tmp_path):
-    _, _, comparison = count(tmp_path, baseline=0.37 * HALF, fast=0.37 * HALF)
+    _, use, read = count(tmp_path, baseline=0.37 * HALF, fast=0.37 * HALF)
+    comparison = compare_experiments(read, CLAIMS)
+    assert {one.variant: one for one in comparison.utilization} == use
     write_comparison(comparison, tmp_path)
     write_report(tmp_path, tmp_path / "report.md")
     report = (tmp_path / "report.md").read_text().replace("\N{NO-BREAK SPACE}", " ")

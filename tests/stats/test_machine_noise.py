@@ -8,9 +8,11 @@ import pytest
 from speedproof.report.headlines import describe_answer
 from speedproof.report.objection_phrases import describe_objection, describe_remedy
 from speedproof.results.files import write_json
+from speedproof.results.folder import read_results
 from speedproof.results.run_record import GPU_FILE, RUN_FILE
 from speedproof.stats.compare import compare_experiments
 from speedproof.stats.main_ratios import find_answer
+from speedproof.stats.measurements import measure_ratio
 from tests.report.example import CLAIMS, Example, vouch_again, write_example
 
 QUIET = {"cores": 2, "seconds": 10.0, "others_cpu_s": 0.1, "stolen_s": 0.0, "quota_throttled_s": 0.0, "thermal_events": 0}
@@ -34,7 +36,7 @@ def observe(results, example=TIMED, variant="*", rows=None, **seen):
 
 
 def objections(results, metric="training_epoch_s"):
-    (ratio,) = [row for row in compare_experiments(results, CLAIMS).ratios if (row.metric, row.mode) == (metric, "timed")]
+    (ratio,) = measure_ratio(read_results(results), "baseline", "fast", "timed", metric)
     return {one.kind: one for one in ratio.objections if one.kind != "unobserved"}, ratio  # no clock of ours saw the example
 
 
