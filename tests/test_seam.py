@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -56,18 +57,19 @@ sources: {}
 """
 
 
+@cache
+def find_imports(path):
+    """Return a module's statements of import: several tests look at the same hundreds of modules."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def test_no_module_of_the_instrument_names_what_is_measured():
     imported = {
         (path.relative_to(PACKAGE).as_posix(), name.partition(".")[0])
         for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        for name in (
-            [node.module or ""]
-            if isinstance(node, ast.ImportFrom)
-            else [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else []
-        )
+        for node in find_imports(path)
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
     }
     assert len(imported) > 100
     assert [(path, name) for path, name in imported if name in FOREIGN] == []
@@ -77,7 +79,7 @@ def test_rooms_of_the_instrument_know_those_below_them_only():
     rooms: dict[str, set[str]] = {}
     for path in PACKAGE.rglob("*/*.py"):
         room = path.relative_to(PACKAGE).parts[0]
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in find_imports(path):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("speedproof."):
                 rooms.setdefault(room, set()).add(str(node.module).split(".")[1])
     below = {room: names - {room} for room, names in rooms.items()}
@@ -177,10 +179,10 @@ def test_variants_programs_import_nothing_of_the_instrument_but_marks_and_callba
 
 def imported_by(path):
     names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in find_imports(path):
         if isinstance(node, ast.ImportFrom):
             names |= {f"{node.module}.{name.name}" if node.module == "speedproof" else str(node.module) for name in node.names}
-        elif isinstance(node, ast.Import):
+        else:
             names |= {name.name for name in node.names}
     return names
 

@@ -21,9 +21,16 @@ from tests.chromium import Chromium, find_chromium
 from tests.workflow.checkout import ROOT
 
 
-def test_the_site_names_pages_that_there_are(tmp_path):
-    collect_pages(tmp_path)
-    (tmp_path / "docs/reference.md").touch()
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The pages of the site, of which the reference is made elsewhere."""
+    folder = tmp_path_factory.mktemp("site")
+    collect_pages(folder)
+    (folder / "docs/reference.md").touch()
+    return folder
+
+
+def test_the_site_names_pages_that_there_are(made):
 
     def list_pages(entries):
         for entry in entries:
@@ -31,17 +38,14 @@ def test_the_site_names_pages_that_there_are(tmp_path):
                 yield from list_pages(value) if isinstance(value, list) else [value]
 
     named = list(list_pages(tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]))
-    assert [name for name in named if not (tmp_path / name).is_file()] == []
-    assert {"CITATION.cff", "src/speedproof/marks.py"} <= {
-        path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")
-    }
+    assert [name for name in named if not (made / name).is_file()] == []
+    assert {"CITATION.cff", "src/speedproof/marks.py"} <= {path.relative_to(made).as_posix() for path in made.rglob("*")}
 
 
-def test_the_search_leaves_out_evidence_and_no_guide(tmp_path):
-    collect_pages(tmp_path)
+def test_the_search_leaves_out_evidence_and_no_guide(made):
     excluded = {
-        path.relative_to(tmp_path).as_posix()
-        for path in tmp_path.rglob("*.md")
+        path.relative_to(made).as_posix()
+        for path in made.rglob("*.md")
         if path.read_text(encoding="utf-8").startswith("---\nsearch:\n  exclude: true\n---\n\n")
     }
     records = {
@@ -50,20 +54,19 @@ def test_the_search_leaves_out_evidence_and_no_guide(tmp_path):
     }
     assert len(records) > 5
     assert {name for name in excluded if not name.startswith("tests/")} == records | set(list_evidence())
-    assert {path.relative_to(tmp_path).as_posix() for path in (tmp_path / "tests").rglob("*.md")} <= excluded
+    assert {path.relative_to(made).as_posix() for path in (made / "tests").rglob("*.md")} <= excluded
     assert {"docs/adversary.md", "docs/records.md"} <= excluded and "docs/checks.md" not in excluded
 
 
-def test_pages_explain_the_words_of_the_glossary_that_they_use(tmp_path):
-    collect_pages(tmp_path)
-    pages = {path.relative_to(tmp_path).as_posix(): path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.md")}
+def test_pages_explain_the_words_of_the_glossary_that_they_use(made):
+    pages = {path.relative_to(made).as_posix(): path.read_text(encoding="utf-8") for path in made.rglob("*.md")}
     assert "\n*[idle gaps]: a stretch of time without GPU work\n" in pages["docs/report.md"]
     assert "\n*[round]: each variant once, in random order, with the same seed\n" in pages["docs/checks.md"]
     assert "*[idle gap]" not in pages["docs/container.md"]  # which does not use it
     explaining = {name for name, text in pages.items() if re.search(r"^\*\[", text, re.MULTILINE)}
     assert not explaining & {"docs/glossary.md", *list_evidence()}
     site = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
-    assert "abbr" in site["markdown_extensions"] and all((tmp_path / sheet).is_file() for sheet in site["extra_css"])
+    assert "abbr" in site["markdown_extensions"] and all((made / sheet).is_file() for sheet in site["extra_css"])
 
 
 def test_how_to_read_a_report_explains_each_number_of_its_picture():
