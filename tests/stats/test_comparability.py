@@ -6,7 +6,7 @@ from speedproof.stats.comparability import differing_conditions
 from speedproof.stats.compare import compare_experiments
 from tests.report.example import CLAIMS, Example, compare_example, example_conditions, vouch_again, write_example
 
-ONE_EXPERIMENT = Example(experiments=1, rounds=3)
+ONE_EXPERIMENT = Example(experiments=1, rounds=2)
 
 
 def change_runs(results, pattern, change, experiment="*"):

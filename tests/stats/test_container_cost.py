@@ -45,7 +45,7 @@ def test_nothing_is_said_of_a_container_where_all_experiments_ran_alike():
 
 
 def test_a_container_on_another_gpu_has_no_cost(tmp_path):
-    results = write_example(tmp_path, Example(experiments=2, rounds=3))
+    results = write_example(tmp_path, Example(experiments=2, rounds=3, modes=("timed",)))
     put_into_container(results, "experiment-2", 1.0)
     path = results / "experiments/experiment-2/experiment.json"
     described = json.loads(path.read_text())
@@ -57,7 +57,7 @@ def test_a_container_on_another_gpu_has_no_cost(tmp_path):
 
 
 def test_the_report_says_what_the_container_costs_and_which_experiment_ran_in_it(tmp_path):
-    results = write_example(tmp_path / "results", Example(experiments=4, rounds=3))
+    results = write_example(tmp_path / "results", Example(experiments=4, rounds=3, modes=("timed",)))
     for experiment in ("experiment-2", "experiment-4"):
         put_into_container(results, experiment, 1.02)
     write_comparison(compare_experiments(results, CLAIMS), results)
