@@ -9,9 +9,9 @@ from speedproof_spleen.training.run import Request, run_training
 DATASET = Dataset(source="local", name="balls", version="1", licence="none", synthetic=True, folder=".", cases=[])
 
 
-@pytest.mark.parametrize("variant", ["baseline", "fast", "turbo"])
+@pytest.mark.parametrize("variant", ["regular", "baseline", "fast", "turbo"])
 def test_the_same_seed_gives_the_same_losses_scores_and_weights(ci_config, volumes, tmp_path, variant):
-    """Of each variant its caches, loaders, loss and optimizer, at a network that trains in a second; see also test_checkpoint.
+    """Of each variant its caches, loaders, worker processes, loss and optimizer, at a network that trains in a second.
 
     A convolution of 64 channels on 2 x 2 x 2 voxels is among them, whose bfloat16 gradient is another one in each call.
     """
