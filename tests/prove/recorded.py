@@ -48,7 +48,7 @@ def leave_experiment(out: Path, config: Config, epoch_s, quality=None, resolutio
             best_quality_epoch=1 if best is not None and epochs else None, best_quality_s=None, outcome="completed", reason="",
             observed=Observations(),
         )  # fmt: skip
-        write_json(run / RUN_FILE, record)
+        (run / RUN_FILE).write_text(record.model_dump_json())
     experiment = Experiment(
         experiment="experiment-1", variants=config.measurement.variants, quality=plan.quality, design=plan.design,
         equivalence_margin=plan.equivalence_margin, comparisons=plan.comparisons,

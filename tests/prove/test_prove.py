@@ -81,6 +81,23 @@ def measured(monkeypatch):
     return measure
 
 
+@pytest.fixture
+def warmed(monkeypatch):
+    """Have alike commands warmed up once for all tests that ask what is made of the runs after it."""
+    warm_up = LocalExecutor.warm_up
+
+    def warm_up_once(executor, setup):
+        asked = executor._request.model_dump_json(include={"commands", "epoch_s", "quality"})
+        if asked not in _WARMED:
+            _WARMED[asked] = warm_up(executor, setup)
+        return _WARMED[asked]
+
+    monkeypatch.setattr(LocalExecutor, "warm_up", warm_up_once)
+
+
+_WARMED: dict[str, WarmUp] = {}
+
+
 def call(*words):
     return CliRunner().invoke(app, ["prove", *COMMANDS, "--out", "out", "--rounds", "6", *words])
 
@@ -107,7 +124,7 @@ def status_of(result):
     return getattr(result.exception, "exit_code", result.exit_code)
 
 
-def test_twice_as_fast_is_recovered(place, measured):
+def test_twice_as_fast_is_recovered(place, measured, warmed):
     measured()
     result = call(*READ, "--claim", ">= 1.5", "--margin", "0.01", "--json", "--quiet")
     assert result.exit_code == 0, result.output
@@ -169,7 +186,7 @@ def test_twice_as_fast_is_recovered(place, measured):
         ),
     ],
 )
-def test_each_verdict_has_its_exit_status(place, measured, truth, words, status, said):
+def test_each_verdict_has_its_exit_status(place, measured, warmed, truth, words, status, said):
     measured(**truth)
     result = call(*READ, *words)
     assert (result.exit_code, said in result.stdout.replace("\n", " ")) == (status, True), result.output
@@ -205,7 +222,7 @@ def test_each_verdict_has_its_exit_status(place, measured, truth, words, status,
         ),
     ],
 )
-def test_no_verdict_is_finer_than_the_printed_digits(place, monkeypatch, b, resolution_s, words, status, said):
+def test_no_verdict_is_finer_than_the_printed_digits(place, warmed, monkeypatch, b, resolution_s, words, status, said):
     def leave(executor, measured, progress):
         seconds = {"a": 0.1, "b": b}
         return leave_experiment(executor._out, measured.config, lambda name, _: seconds[name], resolution_s=resolution_s)
@@ -332,27 +349,26 @@ def test_a_program_that_does_not_work_is_one_line(place, measured, command, said
         ("--json --rounds 3", "must be even and at least 4"),
     ],
 )
-def test_what_is_wrong_with_a_command_line_is_no_verdict(place, words, said):
-    done = subprocess.run(
-        f"{sys.executable} -m speedproof prove true true --out out {words}", shell=True, capture_output=True, text=True
-    )
+def test_what_is_wrong_with_a_command_line_is_no_verdict(place, speedproof_here, words, said):
+    done = speedproof_here("prove", "true", "true", "--out", "out", *shlex.split(words))
     assert (done.returncode, said in done.stderr) == (3, True), done
     if "--json" in words:
         assert json.loads(done.stdout)["outcome"] == "error"
 
 
-def test_an_apostrophe_in_the_folders_of_a_proof_is_taken(tmp_path):
+def test_an_apostrophe_in_the_folders_of_a_proof_is_taken(tmp_path, monkeypatch):
     """Snakemake takes none, and only a profile needs that."""
     work, temporary = tmp_path / "it's mine", tmp_path / "it's temporary"
     work.mkdir()
     temporary.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
     (work / "a.sh").write_text('sleep 0.$1; cat "$TMPDIR"/* ; echo $1 > "$TMPDIR/of mine"\n')
-    words = ["sh a.sh 6", "sh a.sh 1", "--rounds", "4", "--device", "cpu", "--json"]
-    environ = {**os.environ, "TMPDIR": str(temporary)}
+    words = ["prove", "sh a.sh 4", "sh a.sh 1", "--rounds", "4", "--device", "cpu", "--json"]
     for more, status in ([], 0), (["--profile", "slurm"], 3):
-        command = [sys.executable, "-m", "speedproof", "prove", *words, *more]
-        done = subprocess.run(command, cwd=work, env=environ, capture_output=True, text=True)
-        assert done.returncode == status, done
+        done = CliRunner().invoke(app, [*words, *more])
+        assert status_of(done) == status, done.output
     assert """cannot take "'" in a path""" in json.loads(done.stdout)["message"]
 
 
@@ -387,43 +403,38 @@ def test_what_copies_of_a_large_folder_take_is_in_the_plan(place, measured, monk
     assert found and float(found[1]) == pytest.approx(12 * fmean(took_s), rel=0.1)
 
 
-def test_a_ratio_that_was_not_measured_is_no_number(place, measured):
+def test_a_ratio_that_was_not_measured_is_no_number(place, measured, warmed):
     measured(a=0.0)
     verdict = json.loads(call(*READ, "--json", "--quiet").stdout)
     (candidate,) = verdict["candidates"]
     assert (candidate["ratio"], candidate["low"], candidate["pairs"], verdict["exit_status"]) == (None, None, 0, 2)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--epoch-s", r"never (\S+)"],  # found in the warm-up
-        ["--metric", "training_epoch_s"],  # after it
-    ],
-)
-def test_a_mistake_that_the_warm_up_finds_leaves_an_earlier_verdict_and_its_page(place, measured, words):
+def test_a_mistake_that_the_warm_up_finds_leaves_an_earlier_verdict_and_its_page(place, measured):
     measured()
     assert call(*READ).exit_code == 0
     (place / "out/results/report.html").write_text("the page")
-    mistaken = call(*words)
-    assert status_of(mistaken) == 3
-    assert "speedproof: out still holds an earlier verdict" in " ".join(mistaken.stderr.split())
-    told = CliRunner().invoke(app, ["results", "show", "--from", "out"])
-    assert (told.exit_code, told.stdout.startswith("Faster: B (sh a.sh 1 0.9) is 2.00×")) == (0, True), told.output
-    assert (place / "out/results/report.html").read_text() == "the page"
+    # One is found in the warm-up, the other after it.
+    for words in (["--epoch-s", r"never (\S+)"], ["--metric", "training_epoch_s"]):
+        mistaken = call(*words)
+        assert status_of(mistaken) == 3
+        assert "speedproof: out still holds an earlier verdict" in " ".join(mistaken.stderr.split())
+        told = CliRunner().invoke(app, ["results", "show", "--from", "out"])
+        assert (told.exit_code, told.stdout.startswith("Faster: B (sh a.sh 1 0.9) is 2.00×")) == (0, True), told.output
+        assert (place / "out/results/report.html").read_text() == "the page"
     assert "still holds" not in call(*READ).stderr
 
 
 @pytest.mark.parametrize("damage", ["", '{"outcome": 1}', "[" * 100_000], ids=["empty", "other", "deep"])
-def test_a_damaged_verdict_is_replaced(place, damage):
+def test_a_damaged_verdict_is_replaced(place, measured, warmed, damage):
+    measured()
     (place / "out/programs").mkdir(parents=True)
     (place / "out/verdict.json").write_text(damage)
-    again = CliRunner().invoke(app, ["prove", "true", "true", "--rounds", "4", "--device", "cpu", "--out", "out"])
-    assert "speedproof: out/verdict.json is damaged; this proof replaces it\n" in again.stderr
-    assert json.loads((place / "out/verdict.json").read_text())["rounds"] == 4
+    assert "speedproof: out/verdict.json is damaged; this proof replaces it\n" in call(*READ).stderr
+    assert json.loads((place / "out/verdict.json").read_text())["rounds"] == 6
 
 
-def test_no_verdict_outlives_a_call_that_fails_once_its_warm_up_passed(place, measured, monkeypatch):
+def test_no_verdict_outlives_a_call_that_fails_once_its_warm_up_passed(place, measured, warmed, monkeypatch):
     measured()
     assert call(*READ).exit_code == 0
 
@@ -439,14 +450,14 @@ def test_no_verdict_outlives_a_call_that_fails_once_its_warm_up_passed(place, me
     assert "no verdict yet" in str(CliRunner().invoke(app, ["results", "show"]).exception)
 
 
-def test_a_proof_of_other_commands_is_not_replaced_in_silence(place, measured):
+def test_a_proof_of_other_commands_is_not_replaced_in_silence(place, measured, warmed):
     measured()
     call(*READ)
     other = CliRunner().invoke(app, ["prove", "sh a.sh 2 0.9", "sh a.sh 3 0.9", *READ, "--out", "out", "--rounds", "6"])
     assert "out holds a proof of other commands; this one replaces it" in other.stderr
 
 
-def test_a_proof_of_an_earlier_version_is_measured_anew_and_that_is_said(place, measured):
+def test_a_proof_of_an_earlier_version_is_measured_anew_and_that_is_said(place, measured, warmed):
     """Its runs would count beside the new ones, though other code measured them."""
     measured(b=2.0)
     call(*READ)
@@ -458,7 +469,7 @@ def test_a_proof_of_an_earlier_version_is_measured_anew_and_that_is_said(place, 
     assert not (place / "out/results/blocks").exists()
 
 
-def test_another_number_of_rounds_is_measured_anew_and_that_is_said(place, measured):
+def test_another_number_of_rounds_is_measured_anew_and_that_is_said(place, measured, warmed):
     """Else who adds rounds until a difference is shown finds one that is not there."""
     measured()
     first = call(*READ)
@@ -478,7 +489,7 @@ def test_another_number_of_rounds_is_measured_anew_and_that_is_said(place, measu
     assert settings() != before
 
 
-def test_variables_that_programs_see_and_rights_of_files_decide(place, measured, monkeypatch):
+def test_variables_that_programs_see_and_rights_of_files_decide(place, measured, warmed, monkeypatch):
     measured()
 
     def told(*words):
@@ -649,7 +660,7 @@ def test_commands_on_several_gpus_start_their_own_ranks(place):
     )
 
 
-def test_what_is_linked_and_decides_is_declared(place, measured):
+def test_what_is_linked_and_decides_is_declared(place, measured, warmed):
     measured()
     (place / "labels.csv").write_text("1\n")
     calls = [call(*READ, "--source", "labels.csv", "--json") for _ in range(2)]
@@ -668,7 +679,7 @@ def test_one_command_or_an_unknown_option_is_no_verdict(place):
     assert status_of(CliRunner().invoke(app, ["prove", "sh a.sh"])) == 3
 
 
-def test_what_init_writes_is_what_prove_reads(place, measured):
+def test_what_init_writes_is_what_prove_reads(place, measured, warmed):
     measured()
     words = ["init", "sh a.sh 2 0.9", "sh a.sh 1 0.9", *READ, "--rounds", "6", "--claim", ">= 1.5", "--margin", "0.01"]
     (place / "proof.yaml").write_text(CliRunner().invoke(app, words).stdout)
@@ -706,7 +717,7 @@ CLAIM_OUTCOMES = {
         (">= 1.5", {"quality_b": 0.8}, "claim ≥ 1.5×: worse quality", "from it on"),
     ],
 )
-def test_the_page_says_and_draws_what_is_claimed_and_how_to_ask_it_again(place, measured, claim, truth, said, band):
+def test_the_page_says_and_draws_what_is_claimed_and_how_to_ask_it_again(place, measured, warmed, claim, truth, said, band):
     measured(**truth)
     call(*READ, "--claim", claim, "--margin", "0.01")
     evidence = read_evidence(place / "out/results")
@@ -772,7 +783,7 @@ def test_a_second_call_repeats_no_warm_up_and_names_what_changed(place, measured
 
 
 @pytest.mark.parametrize(("claim", "status"), [(">= 1.5", 0), (">= 2.5", 1), (">= 2.0", 2)])
-def test_verdict_finds_the_proof_and_ends_as_it_did(place, measured, claim, status):
+def test_verdict_finds_the_proof_and_ends_as_it_did(place, measured, warmed, claim, status):
     measured()
     proven = CliRunner().invoke(app, ["prove", *COMMANDS, *READ, "--rounds", "6", "--claim", claim, "--json", "--quiet"])
     told = CliRunner().invoke(app, ["results", "show", "--json"])
@@ -783,7 +794,7 @@ def test_verdict_finds_the_proof_and_ends_as_it_did(place, measured, claim, stat
 
 
 @pytest.mark.parametrize("where", [".", "below"])
-def test_the_results_of_a_proof_answer_as_the_proof_does(place, measured, monkeypatch, where):
+def test_the_results_of_a_proof_answer_as_the_proof_does(place, measured, warmed, monkeypatch, where):
     measured()
     assert (
         CliRunner().invoke(app, ["prove", *COMMANDS, *READ, "--rounds", "6", "--claim", ">= 2.5", "--out", "p"]).exit_code == 1
@@ -882,7 +893,7 @@ def test_fewer_epochs_are_unequal_work_in_the_first_line(place, measured):
 
 
 @pytest.mark.parametrize(("words", "source"), [([], "reported quality"), (["--margin", "0.5"], "reported quality")])
-def test_a_quality_that_programs_print_is_called_reported(place, measured, words, source):
+def test_a_quality_that_programs_print_is_called_reported(place, measured, warmed, words, source):
     measured(quality_b=0.8)
     result = call(*READ, *words, "--json")
     (candidate,) = json.loads(result.stdout)["candidates"]

@@ -10,7 +10,7 @@ import re
 import socket
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,6 +74,7 @@ def profiled_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if _is_allowed(name)}
 
 
+@lru_cache(maxsize=1000)  # a proof asks of each variable for each variant, several times
 def reads_like_secret(name: str, value: str) -> bool:
     """Return whether a variable's name, or what its value holds, reads like a secret: `HF_TOKEN`, `https://user:word@host`."""
     return _names_secret(name) or scrub_secrets(value) != value
