@@ -1,5 +1,6 @@
 """A proof in this process: what it starts and imports, what it prints, how it ends when it is stopped or fails."""
 
+import ast
 import io
 import json
 import os
@@ -26,31 +27,38 @@ from speedproof.util.errors import BusyError, ConfigError, SpeedproofError
 
 # Counts what a proof starts, by the words of each command, while Snakemake cannot be imported.
 COUNTING = """
-import json, sys
+import runpy, sys
 started = []
 sys.addaudithook(lambda event, given: started.append(list(map(str, given[1]))) if event == "subprocess.Popen" else None)
 sys.modules["snakemake"] = None
-from speedproof.cli import main
-sys.argv[0] = "speedproof"
 try:
-    main()
+    runpy.run_module("speedproof", run_name="__main__", alter_sys=True)
 finally:
-    with open("started.json", "w") as file:
-        json.dump([sys.executable, started], file)
+    with open("started.txt", "w") as file:
+        file.write(repr([sys.executable, started]))
 """
 
 
 @pytest.mark.timed  # on a busy machine the warm-up may be repeated, with two guardians more
-def test_without_snakemake_a_proof_starts_a_guardian_for_each_run_and_no_other_python(tmp_path):
-    words = ["prove", "sleep 0.02", "sleep 0.01", "--rounds", "4", "--out", "out", "--json"]
-    done = subprocess.run([sys.executable, "-c", COUNTING, *words], cwd=tmp_path, capture_output=True, text=True)
+def test_without_snakemake_a_proof_starts_a_guardian_for_each_run_and_leaves_modules_of_the_folder_to_programs(tmp_path):
+    for name in ("queue", "yaml", "html", "json", "typing_extensions"):
+        (tmp_path / f"{name}.py").write_text("open(__file__ + '.ran', 'w')\nraise ImportError('of the working folder')\n")
+    (tmp_path / "own.py").write_text("print('own module')\n")
+    (tmp_path / "a.py").write_text("import own\n")
+    command = f"{sys.executable} a.py"
+    words = [sys.executable, "-c", COUNTING, "prove", command, command, "--rounds", "4", "--out", "out", "--json"]
+    done = subprocess.run(words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": "."}, capture_output=True, text=True)
     assert done.returncode in (0, 1, 2), done.stderr  # a busy machine decides which
-    python, started = json.loads((tmp_path / "started.json").read_text())
+    python, started = ast.literal_eval((tmp_path / "started.txt").read_text())
     ours = [words for words in started if words[0] == python]
-    assert len(ours) == 2 + 8  # warm-up and runs
-    assert all("guardian.py" in " ".join(words) for words in ours)
+    guardians = [words for words in ours if "guardian.py" in " ".join(words)]
+    assert len(guardians) == 2 + 8  # warm-up and runs
+    assert [words[1] for words in ours if words not in guardians] == ["-c"]  # asks the programs' Python for its packages
     assert sorted(path.name for path in (tmp_path / "out/programs").iterdir()) == ["claims.yaml", "tree", "tree.sha256"]
     assert (tmp_path / "out/results/report.html").is_file() and not (tmp_path / "out/proof.json").exists()
+    assert list(tmp_path.glob("*.ran")) == []
+    logs = list((tmp_path / "out/results/experiments/experiment-1/runs").glob("*/log.txt"))
+    assert {path.read_text() for path in logs} == {"own module\n"} and len(logs) == 8
 
 
 def test_no_other_proof_comes_between_the_warm_up_and_the_rounds(tmp_path, monkeypatch):
@@ -67,20 +75,6 @@ def test_no_other_proof_comes_between_the_warm_up_and_the_rounds(tmp_path, monke
     assert str(result.exception) == "the plan was reached"
     with locks.holding_devices("cpu", 1):  # it is free again
         pass
-
-
-def test_modules_of_the_working_folder_are_the_programs_alone(tmp_path):
-    for name in ("queue", "yaml", "html", "json", "typing_extensions"):
-        (tmp_path / f"{name}.py").write_text("open(__file__ + '.ran', 'w')\nraise ImportError('of the working folder')\n")
-    (tmp_path / "own.py").write_text("print('own module')\n")
-    (tmp_path / "a.py").write_text("import own\n")
-    command = f"{sys.executable} a.py"
-    words = [sys.executable, "-m", "speedproof", "prove", command, command, "--rounds", "4", "--out", "out", "--quiet"]
-    done = subprocess.run(words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": "."}, capture_output=True, text=True)
-    assert done.returncode in (0, 1, 2), done.stderr
-    assert list(tmp_path.glob("*.ran")) == []
-    logs = list((tmp_path / "out/results/experiments/experiment-1/runs").glob("*/log.txt"))
-    assert {path.read_text() for path in logs} == {"own module\n"} and len(logs) == 8
 
 
 @pytest.mark.dear
@@ -167,7 +161,7 @@ def test_an_error_that_nobody_foresaw_in_verdict_is_no_verdict(place, monkeypatc
     )
 
 
-@pytest.mark.parametrize("mark", ["[" * 100_000, '{"mark": "epoch-begins", "at_s": ' + "9" * 400 + "}"])
+@pytest.mark.parametrize("mark", ["[" * 100_000, '{"mark": "epoch-begins", "at_s": ' + "9" * 400 + "}"], ids=["deep", "large"])
 def test_marks_of_absurd_depth_or_size_are_no_verdict(place, mark):
     (place / "marks.txt").write_text(f"{mark}\n")
     (place / "b.sh").write_text('cp marks.txt "$SPEEDPROOF_RUN/marks.jsonl"\n')
