@@ -19,8 +19,10 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from mcp import Client, StdioServerParameters
 
+from speedproof.results.experiment import read_experiment
 from speedproof.run.mcp_server.agent_limits import make_limits
 from speedproof.run.mcp_server.result_folders import ResultFolders
+from speedproof.run.proof.attempts import ATTEMPTS_FILE, note_attempt
 from speedproof.util.errors import ConfigError
 from tests.profilers.test_inputs import chrome_events
 from tests.repositories import commit_all, git, make_repository
@@ -144,27 +146,54 @@ def test_each_tool_states_what_it_takes_and_returns(server):
     ].keys()
 
 
-def test_a_proof_has_a_typed_answer_and_progress(server, project):
+def cancel_after_a_round(server):
+    """Prove A against B until a round is over."""
+
+    async def cancel():
+        async with anyio.create_task_group() as tasks:
+
+            async def note(_seconds, _total, message):
+                if "round 1 of" in message and "×" in message:
+                    tasks.cancel_scope.cancel()
+
+            await server.client.call_tool("prove", {"a": "A", "b": "B"}, progress_callback=note)
+
+    server.portal.call(cancel)
+
+
+def test_a_proof_is_resumed_and_has_a_typed_answer_and_progress_and_what_was_seen_before_a_cancellation_counts(server, project):
+    cancel_after_a_round(server)
+    (cancelled,) = (project / "results/mcp").glob("*-prove-A-B")
     seen = []
 
     async def note(seconds, _total, message):
         seen.append((seconds, message))
 
-    result = server.call("prove", a="A", b="B", progress_callback=note)
+    result = server.call("prove", a="A", b="B", claim=">= 1.01", progress_callback=note)
     found = result.structured_content
     assert not result.is_error, result.content[0].text
     report = Path(found["report"])
     assert report.is_file()
-    assert report.is_relative_to(project / "results/mcp")
-    verdict = json.loads((report.parents[1] / "verdict.json").read_text())
+    assert report.parents[1] == cancelled
+    verdict = json.loads((cancelled / "verdict.json").read_text())
     assert pick(found, "outcome", *MEASURED) == pick(verdict["candidates"][0], "outcome", *MEASURED)
     assert (found["metric"], found["a"]["name"], found["attempt"]) == ("training_epoch_s", "A", 1)
     assert found["ratio"] > 1  # sleeps of 160 and 80 ms, on however busy a machine
     assert found["quality"] is None
     assert "a.sh" in Path(found["checksums"]).read_text()
     assert 0 < found["minutes_spent"] <= 10 - found["minutes_left"] + 0.02
-    assert any("round 1" in message for _, message in seen)
+    assert any("round 2" in message for _, message in seen)
     assert all(before < after for (before, _), (after, _) in pairwise(seen))
+    assert not list((cancelled / "programs/tree").glob("results/mcp"))
+    cancel_after_a_round(server)
+    answer(server, "ledger", entry="numpy_einsum")  # waits until the cancelled call has ended
+    # A third proof, as if it had begun later: the second was seen, though it was cancelled.
+    third = shutil.copytree(cancelled, cancelled.with_name("900-third"))
+    (third / ATTEMPTS_FILE).unlink()
+    (experiment,) = (third / "results/experiments").iterdir()
+    first_run = experiment / "runs" / read_experiment(experiment).runs[0] / "run.json"
+    first_run.write_text(json.dumps(json.loads(first_run.read_text()) | {"started": "2026-11-23T00:00:00+00:00"}))
+    assert note_attempt(third, third / "results", ["sh a.sh", "sh b.sh"]) == 3
 
 
 def test_commits_are_gated(server, project):
@@ -309,36 +338,11 @@ def test_a_folder_is_a_trace_only_without_links_and_relative_paths_start_in_the_
             limits.find_trace(name)
 
 
-def test_what_was_seen_before_a_cancellation_counts_as_an_attempt(project, server):
-    async def cancel_after_a_round():
-        async with anyio.create_task_group() as tasks:
-
-            async def note(_seconds, _total, message):
-                if "round 1 of" in message and "×" in message:
-                    tasks.cancel_scope.cancel()
-
-            await server.client.call_tool("prove", {"a": "slow", "b": "B"}, progress_callback=note)
-
-    def prove():
-        found = answer(server, "prove", a="slow", b="B", claim=">= 1.01", minutes=1)
-        return found["attempt"], Path(found["report"]).parents[1]
-
-    server.portal.call(cancel_after_a_round)
-    first, folder = prove()  # resumes
-    assert first == 1
-    answer(server, "trace_analyze", file="one.json")
-    server.portal.call(cancel_after_a_round)
-    (project / "a.sh").write_text(f"{(project / 'a.sh').read_text()}# another program\n")
-    third, other = prove()
-    git(project, "checkout", "--quiet", "a.sh")
-    assert (third, other == folder) == (3, False)
-    assert not list((other / "programs/tree").glob("results/mcp"))
-
-
-def test_without_the_extra_one_line_names_it():
-    missing = "import sys; sys.modules['mcp'] = None; from speedproof.cli import main; main()"
-    command = [sys.executable, "-c", missing, "mcp", "--command", "A=true"]
-    ended = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+def test_without_the_extra_one_line_names_it(monkeypatch, speedproof_here):
+    monkeypatch.delitem(sys.modules, "speedproof.run.mcp_server.tool_server", raising=False)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mcp"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    ended = speedproof_here("mcp", "--command", "A=true")
     assert (ended.returncode, ended.stdout) == (3, "")
     (line,) = ended.stderr.splitlines()
     assert line.startswith("speedproof: mcp: the package mcp is missing; ")
