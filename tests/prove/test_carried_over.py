@@ -79,7 +79,6 @@ def test_compile_caches_of_the_warm_up_are_a_condition_of_a_process(folder):
         [("warm caches", False)],
     )
     assert "with the compile caches that it left, took " in found["sentence"]
-    assert prove("sleep 0.2", "sh compiles.sh", "--caches", "cold")[1]["ratio"] < 1.5
 
 
 def test_results_in_compile_caches_are_none_of_steady_epochs(folder):
@@ -222,10 +221,10 @@ def test_a_file_that_another_program_writes_during_a_slow_warm_up_accuses_nobody
 def test_of_three_commands_one_that_uses_what_the_last_left_is_inconclusive(folder, needs_isolation):
     cache = folder.parent / "home/.cache/ds"
     (folder / "uses.sh").write_text(
-        f'if [ -e {cache} ]; then sleep 0.1; else sleep 0.5; fi; mkdir -p "$HOME/.cache"; date > {cache}\n'
+        f'if [ -e {cache} ]; then sleep 0.06; else sleep 0.3; fi; mkdir -p "$HOME/.cache"; date > {cache}\n'
     )
-    (folder / "leaves.sh").write_text(f'sleep 0.5; mkdir -p "$HOME/.cache"; date > {cache}\n')
-    words = ["prove", "sleep 0.5", "sh uses.sh", "sh leaves.sh", "--rounds", "4", "--out", "out", "--quiet", "--json"]
+    (folder / "leaves.sh").write_text(f'sleep 0.3; mkdir -p "$HOME/.cache"; date > {cache}\n')
+    words = ["prove", "sleep 0.3", "sh uses.sh", "sh leaves.sh", "--rounds", "4", "--out", "out", "--quiet", "--json"]
     result = CliRunner().invoke(app, words)
     uses, _ = json.loads(result.stdout)["candidates"]
     kinds = [(one["kind"], one["blocks"]) for one in without_machine(uses["objections"])]

@@ -51,7 +51,7 @@ def test_without_snakemake_a_proof_starts_a_guardian_for_each_run_and_leaves_mod
     assert done.returncode in (0, 1, 2), done.stderr  # a busy machine decides which
     python, started = ast.literal_eval((tmp_path / "started.txt").read_text())
     ours = [words for words in started if words[0] == python]
-    guardians = [words for words in ours if "guardian.py" in " ".join(words)]
+    guardians = [words for words in ours if "guardian." in " ".join(words)]
     assert len(guardians) == 2 + 8  # warm-up and runs
     assert [words[1] for words in ours if words not in guardians] == ["-c"]  # asks the programs' Python for its packages
     assert sorted(path.name for path in (tmp_path / "out/programs").iterdir()) == ["claims.yaml", "tree", "tree.sha256"]

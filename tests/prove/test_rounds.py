@@ -59,9 +59,6 @@ def test_more_rounds_go_on_with_those_that_there_are_until_they_would_hardly_dec
         f"stopped after {second['rounds']} rounds: with this much variation, 24 rounds are unlikely to decide"
         in candidate["sentence"]
     )
-    fixed, told = prove(*OPEN, "--rounds", "4")
-    assert "All rounds run again" in told
-    assert (fixed["stopped"], fixed["attempt"]) == (None, 2)
 
 
 def test_if_the_printed_digits_hide_a_difference_they_are_named_and_no_number_of_rounds(folder):
@@ -125,22 +122,21 @@ def test_the_next_command_goes_on_with_the_rounds_and_decides(folder):
     words = shlex.split(first["next_command"])
     assert words[:4] == ["speedproof", "prove", *NEARLY] and words[-2:] == ["--out", "out"]
     assert words[words.index("--rounds") + 1] == "10"
+    # An open claim ends with what would decide it, too: 1.02 is a log ratio of 0.020, 0.245 - 0.249 after eight rounds, and
+    # 0.245 - 0.199 after ten.
+    claimed, _ = prove(*NEARLY, "--rounds", "4", "--budget", "5", "--claim", ">= 1.02")
+    assert claimed["candidates"][0]["more"].startswith("about 10 pairs in total would decide")
+    asked = shlex.split(claimed["next_command"])
+    assert (asked[asked.index("--rounds") + 1], asked[asked.index("--claim") + 1]) == ("10", ">= 1.02")
+    # Of 1.25 (0.223), no 24 rounds are expected to: 0.245 - 2.5 × 0.182 / √24 = 0.15.
+    far, said = prove(*NEARLY, "--rounds", "4", "--budget", "5", "--claim", ">= 1.25")
+    assert far["candidates"][0]["more"] == "with this much variation, 24 pairs may not decide"
+    assert "nothing was run" in said
     result = CliRunner().invoke(app, [*words[1:], "--json"])
     second = json.loads(result.stdout)
     assert (second["outcome"], second["rounds"], second["next_command"]) == ("faster", 6, None)
     experiment = read_experiment(folder / "out/results/experiments/experiment-1")
     assert len(experiment.kept) == 8  # the first four rounds
-
-
-def test_an_open_claim_ends_with_what_would_decide_it(folder):
-    # A claim of 1.02 is a log ratio of 0.020: 0.245 - 0.249 after eight rounds, 0.245 - 0.199 after ten.
-    first, _ = prove(*NEARLY, "--rounds", "4", "--budget", "5", "--claim", ">= 1.02")
-    assert first["candidates"][0]["more"].startswith("about 10 pairs in total would decide")
-    words = shlex.split(first["next_command"])
-    assert (words[words.index("--rounds") + 1], words[words.index("--claim") + 1]) == ("10", ">= 1.02")
-    # Of 1.25 (0.223), no 24 rounds are expected to: 0.245 - 2.5 × 0.182 / √24 = 0.15.
-    far, _ = prove(*NEARLY, "--rounds", "4", "--budget", "5", "--claim", ">= 1.25", out="far")
-    assert far["candidates"][0]["more"] == "with this much variation, 24 pairs may not decide"
 
 
 @pytest.mark.parametrize(
@@ -186,10 +182,10 @@ def test_a_budget_that_holds_no_verdict_is_named_before_the_rounds_begin(folder)
 
 def test_rounds_are_decided_by_the_metric_that_is_compared(folder):
     # As fast an epoch, but half the start-up.
-    (folder / "starts.sh").write_text("sleep $1; for n in 1 2 3; do sleep 0.05; echo epoch took 50 ms; done\n")
-    commands = [f"sh starts.sh {seconds}" for seconds in (1.0, 0.3)]
+    (folder / "starts.sh").write_text("sleep $1; for n in 1 2 3; do sleep 0.03; echo epoch took 30 ms; done\n")
+    commands = [f"sh starts.sh {seconds}" for seconds in (0.6, 0.2)]
     reading = ["--epoch-s", r"took (\S+)", "--metric", "process_s"]
     asked = ["prove", *commands, *reading, "--device", "cpu", "--out", "out", "--json"]
     verdict = json.loads(CliRunner().invoke(app, asked).stdout)
     assert (verdict["metric"], verdict["outcome"], verdict["stopped"]) == ("process_s", "faster", "decided")
-    assert 1.5 < verdict["candidates"][0]["ratio"] < 2.6  # 1.15 s against 0.45 s, and what a busy machine adds to both
+    assert 1.5 < verdict["candidates"][0]["ratio"] < 2.6  # 0.69 s against 0.29 s, and what a busy machine adds to both

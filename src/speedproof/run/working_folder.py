@@ -103,7 +103,8 @@ def providing_marks(traced_by_torch: bool = False, counting_flop: bool = False) 
         package.mkdir()
         (package / "__init__.py").touch()
         shutil.copyfile(marks.__file__, package / "marks.py")
-        shutil.copytree(_CALLBACKS, package / _CALLBACKS.name, ignore=shutil.ignore_patterns("__pycache__"))
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(_CALLBACKS, package / _CALLBACKS.name, ignore=ignored, copy_function=shutil.copyfile)
         if traced_by_torch:
             shutil.copyfile(torch_hook.__file__, folder / "sitecustomize.py")
         if counting_flop:

@@ -143,11 +143,11 @@ def reap(program: int) -> int | None:
 
 def await_descendants(ended_s: float) -> tuple[list[int], float]:
     """Return which descendants outlive a program by more than the grace, and when the last of the others was gone."""
-    gone_s, found = ended_s, find_descendants(os.getpid())
+    gone_s, found = ended_s, find_own()
     while found and time.monotonic() < ended_s + GRACE_S:
         time.sleep(0.005)
         reap(0)
-        before, found = found, find_descendants(os.getpid())
+        before, found = found, find_own()
         if not set(before) <= set(found):
             gone_s = time.monotonic()
     return found, gone_s
@@ -166,7 +166,7 @@ def count_cpu(number: int) -> float:
 def end_descendants() -> None:
     """Kill whatever is left of the program."""
     deadline = time.monotonic() + PATIENCE_S
-    while (found := find_descendants(os.getpid())) and time.monotonic() < deadline:
+    while (found := find_own()) and time.monotonic() < deadline:
         for number in found:
             try:
                 os.kill(number, signal.SIGKILL)
@@ -174,6 +174,15 @@ def end_descendants() -> None:
                 continue
         reap(0)
         time.sleep(0.005)
+
+
+def find_own() -> list[int]:
+    """Return the numbers of all processes below this one. Without a child there are none, and no need to look at all others."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return []
+    return find_descendants(os.getpid())
 
 
 def find_descendants(ancestor: int) -> list[int]:
