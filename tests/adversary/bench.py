@@ -20,15 +20,12 @@ from tests.adversary.children import end_marked, remove_named, run_command_line,
 from tests.session_folders import make_session_folder
 
 _SERVER = multiprocessing.get_context("forkserver")
-# What a proof imports, its figures too, once for all proofs of a test process.
+# What a proof imports, once for all proofs of a test process.
 _SERVER.set_forkserver_preload(
     [
         "speedproof.cli.application",
         "speedproof.run.proof.executor",
-        "speedproof.report.figures.epochs_figure",
-        "speedproof.report.figures.style",
-        "matplotlib.backends.backend_agg",
-        "matplotlib.backends.backend_svg",
+        "speedproof.report.figures.draw",
         "tests.adversary.children",
     ]
 )

@@ -146,7 +146,7 @@ def test_a_mistake_is_refused_in_one_line(repository, begin):
 
 
 def test_a_change_that_halves_the_time_is_kept(repository, speedproof_here):
-    words = ("--tries", "4", "--device", "cpu", "--rounds", "8", "--", "sh train.sh")
+    words = ("--tries", "4", "--device", "cpu", "--rounds", "6", "--", "sh train.sh")
     assert speedproof_here("campaign", "start", *words).returncode == 0
     sha = commit_change(repository, "Sleep less", "sleep 0.02\n")
     done = speedproof_here("campaign", "try", "--json", "--quiet")

@@ -8,7 +8,8 @@ from speedproof.report.figures import draw
 from speedproof.run import outside_watch
 from speedproof.run import resumed as _resumed  # noqa: F401 (it and the next one take the function itself, not a test's)
 from speedproof.run import watched_program as _watched_program  # noqa: F401
-from tests.prove.recorded import EPOCHS
+from speedproof.run.proof.executor import LocalExecutor
+from tests.prove.recorded import EPOCHS, leave_experiment
 
 # What runs change elsewhere is their subject.
 _WATCHING = {"test_tampering", "test_unwatched"}
@@ -35,6 +36,16 @@ def _draw_nothing(request, monkeypatch):
     """Keep most proofs from drawing figures of their epochs, half of what a proof's own process takes."""
     if request.path.stem not in _DRAWING:
         monkeypatch.setattr(draw, "FIGURES", ())
+
+
+@pytest.fixture
+def recorded_runs(monkeypatch):
+    """Have the runs after a warm-up recorded, of 2 s and 1 s an epoch, where what the warm-up decides is the subject."""
+
+    def leave(executor, setup, progress):
+        return leave_experiment(executor._out, setup.config, lambda variant, _: {"a": 2.0, "b": 1.0}[variant])
+
+    monkeypatch.setattr(LocalExecutor, "measure", leave)
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def test_a_file_that_slows_nobody_is_no_reason(home, needs_isolation):
     assert objections == [] and "without ~/.config/cache" in plan
 
 
-def test_what_a_command_left_after_the_other_was_warmed_up_is_hidden_from_itself_alone(home, needs_isolation):
+def test_what_a_command_left_after_the_other_was_warmed_up_is_hidden_from_itself_alone(home, needs_isolation, recorded_runs):
     _, _, plan = prove("sh leaves.sh 0.05 own", "sleep 0.05")
     assert "without ~/.config/own, which appeared while it ran" in plan and "which appeared while the other ran" not in plan
 

@@ -20,12 +20,12 @@ def test_folders_that_a_command_names_are_found_though_they_do_not_exist_yet(tmp
     assert list_named_folders(command) == [f"{tmp_path}/there", str(tmp_path)]
 
 
-def test_a_checkpoint_that_later_runs_resume_is_named(tmp_path, monkeypatch):
+def test_a_checkpoint_that_later_runs_resume_is_named(tmp_path, monkeypatch, recorded_runs):
     (tmp_path / "work").mkdir()
     (tmp_path / "work/train.sh").write_text(RESUMES)
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setattr(outside_watch, "list_shared_places", lambda folders, environ: tuple(folders))
-    commands = [f"sh train.sh {tmp_path}/runs/a 1.2", f"sh train.sh {tmp_path}/runs/b 0.6"]
+    commands = [f"sh train.sh {tmp_path}/runs/a 0.6", f"sh train.sh {tmp_path}/runs/b 0.3"]
     proven = CliRunner().invoke(app, ["prove", *commands, "--rounds", "4", "--device", "cpu", "--out", "out"])
     said = " ".join(proven.stderr.split())
     assert f"without {tmp_path}/runs, which appeared while it ran" in said, proven.output

@@ -164,7 +164,7 @@ def test_what_helps_does(root):
 
 
 @pytest.mark.parametrize("caches", ["warm", "shared"])
-def test_what_a_run_makes_in_their_place_is_named_and_goes_with_it(root, caches):
+def test_what_a_run_makes_in_their_place_is_named_and_goes_with_it(root, recorded_runs, caches):
     (root / "train.sh").write_text(MAKES)
     proven = prove("--caches", caches)
     assert proven.exit_code in (0, 1, 2), proven.stderr

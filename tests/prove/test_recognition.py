@@ -54,7 +54,7 @@ def test_an_endless_known_program_ends_after_its_first_epochs(place):
     assert json.loads((place / "out/warm-up.json").read_text())["epochs"] == {"a": 3, "b": 3}
 
 
-def test_lines_of_different_programs_are_refused_by_their_names(place):
+def test_lines_of_different_programs_are_refused_by_their_names(place, recorded_runs):
     result, _ = prove("sh gpt.sh 0.05 50", "sh llm.sh 0.05 50")
     assert "A those of nanoGPT (`iter 0:" in str(result.exception)
     assert "B those of llm.c (`step 1/3" in str(result.exception)
@@ -62,13 +62,13 @@ def test_lines_of_different_programs_are_refused_by_their_names(place):
     assert prove("sh gpt.sh 0.05 50", "sh llm.sh 0.05 50", "--metric", "process_s")[1]["source"] == "process"
 
 
-def test_a_program_beside_an_unknown_one_is_compared_by_its_process(place):
+def test_a_program_beside_an_unknown_one_is_compared_by_its_process(place, recorded_runs):
     result, verdict = prove("sh gpt.sh 0.05 50", "sh other.sh 0.1")
     assert (verdict["source"], verdict["metric"]) == ("process", "process_s")
     assert "lines of nanoGPT" not in result.stderr
 
 
-def test_known_lines_whose_times_cannot_be_are_not_read(place):
+def test_known_lines_whose_times_cannot_be_are_not_read(place, recorded_runs):
     _, verdict = prove("sh gpt.sh 0.01 9000", "sh gpt.sh 0.01 9000")
     assert verdict["source"] == "process"
 

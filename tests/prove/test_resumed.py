@@ -16,7 +16,7 @@ while [ $done -lt 5 ]; do sleep $2; done=$((done + 1)); echo $done > "$1"; echo 
 """
 # Downloads once, then trains: three epochs as long as ever.
 DOWNLOADS = """
-if [ ! -e "$1" ]; then for n in 10 20 30; do sleep 0.5; echo "file $n: $n%"; done; mkdir -p "$(dirname "$1")"; echo x > "$1"; fi
+if [ ! -e "$1" ]; then for n in 10 20 30; do sleep 0.3; echo "file $n: $n%"; done; mkdir -p "$(dirname "$1")"; echo x > "$1"; fi
 cat "$1"; for n in 1 2 3; do sleep 0.05; echo "epoch $n done"; done
 """
 
@@ -41,7 +41,7 @@ def prove(*commands, more=()):
 
 def test_a_checkpoint_that_no_command_names_is_found(folder):
     (folder / "work/train.sh").write_text(f"sh resumes.sh {folder}/scratch/$1/last.txt $2\n")
-    result, said = prove("sh train.sh a 0.3", "sh train.sh b 0.3")
+    result, said = prove("sh train.sh a 0.1", "sh train.sh b 0.1")
     assert result.exit_code == 1 and "printed 0 of the 5 numbered lines that its warm-up printed in" in said, said
     assert f"it read {folder}/scratch/" in said and "/last.txt, which its warm-up wrote, so it seems to have resumed" in said
     assert "have each run write to {run}, a folder of its own" in said
@@ -49,19 +49,19 @@ def test_a_checkpoint_that_no_command_names_is_found(folder):
 
 def test_one_in_a_cache_folder_of_the_home_folder_is_found(folder):
     (folder / "work/train.sh").write_text('sh resumes.sh "$HOME/.cache/$1/last.txt" $2\n')
-    _, said = prove("sh train.sh a 0.3", "sh train.sh b 0.3")
+    _, said = prove("sh train.sh a 0.1", "sh train.sh b 0.1")
     assert "it read ~/.cache/" in said and "/last.txt, which its warm-up wrote" in said
 
 
 def test_one_beside_the_folder_itself_is_found(folder):
     (folder / "work/train.sh").write_text("sh resumes.sh ../runs/$1/last.txt $2\n")
-    _, said = prove("sh train.sh a 0.3", "sh train.sh b 0.3", more=["--workdir", "here"])
+    _, said = prove("sh train.sh a 0.1", "sh train.sh b 0.1", more=["--workdir", "here"])
     assert f"it read {folder}/runs/" in said and "/last.txt, which its warm-up wrote" in said
 
 
 def test_epochs_that_are_missing_are_explained_by_it(folder):
     (folder / "work/train.sh").write_text(f"sh resumes.sh {folder}/scratch/$1/last.txt $2\n")
-    _, said = prove("sh train.sh a 0.3", "sh train.sh b 0.3", more=["--epoch", "epoch . of 5 done"])
+    _, said = prove("sh train.sh a 0.1", "sh train.sh b 0.1", more=["--epoch", "epoch . of 5 done"])
     assert "/last.txt, which its warm-up wrote, so it seems to have resumed" in said
 
 
@@ -79,7 +79,7 @@ def test_a_first_run_that_downloads_is_not_accused(folder):
 def test_a_program_that_stops_early_by_its_seed_is_not_accused(folder):
     # Its first run trains ten epochs, later ones two; a file that all read lies elsewhere.
     count = f"n=10; [ -e {folder}/scratch/count ] && n=2; mkdir -p {folder}/scratch; cat {folder}/scratch/*; "
-    loop = f'for e in $(seq $n); do sleep 0.1; echo "epoch $e"; done; echo 1 > {folder}/scratch/count\n'
+    loop = f'for e in $(seq $n); do sleep 0.05; echo "epoch $e"; done; echo 1 > {folder}/scratch/count\n'
     (folder / "work/early.sh").write_text(count + loop)
     result, said = prove("sh early.sh", "sh early.sh 2")
     assert json.loads(result.stdout)["rounds"] == 4, said
