@@ -69,7 +69,7 @@ def test_a_command_that_fails_without_it_is_named(home, needs_isolation):
     assert "fails without ~/.config/slow" in plan
 
 
-def test_where_programs_cannot_be_isolated_the_plan_says_so(home, monkeypatch):
+def test_where_programs_cannot_be_isolated_the_plan_says_so(home, monkeypatch, recorded_runs):
     monkeypatch.setattr(warm_up, "explain_no_isolation", lambda: "no namespaces")
     status, objections, plan = prove("sh reads.sh 0.1 0.7", "sh leaves.sh 0.1 slow")
     assert (status, objections) == (0, [])

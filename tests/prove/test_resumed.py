@@ -66,7 +66,7 @@ def test_epochs_that_are_missing_are_explained_by_it(folder):
 
 
 def test_a_run_with_a_folder_of_its_own_does_not_resume(folder):
-    result, said = prove("sh resumes.sh {run}/last.txt 0.2", "sh resumes.sh {run}/last.txt 0.05")
+    result, said = prove("sh resumes.sh {run}/last.txt 0.06", "sh resumes.sh {run}/last.txt 0.03")
     assert json.loads(result.stdout)["rounds"] == 4, said
 
 

@@ -53,8 +53,16 @@ def seen_in(log_file):
     return json.loads(log_file.read_text())
 
 
-def test_runs_and_warm_ups_see_the_callers_variables_alike_and_no_secret_and_records_hold_their_names_alone(printing, tmp_path, monkeypatch):
-    given = {"USE_FUSED": "of its own", "SHLVL": "7", "HF_TOKEN": "hf_1", "HTTP_PROXY": "http://me:word@proxy", "PWD": str(tmp_path)}
+def test_runs_and_warm_ups_see_variables_alike_and_no_secret_and_records_hold_their_names_alone(
+    printing, tmp_path, monkeypatch
+):
+    given = {
+        "USE_FUSED": "of its own",
+        "SHLVL": "7",
+        "HF_TOKEN": "hf_1",
+        "HTTP_PROXY": "http://me:word@proxy",
+        "PWD": str(tmp_path),
+    }
     for name, value in {**given, "SPEEDPROOF_MINE": "1", "NSYS_X": "1", "BYTES": os.fsdecode(b"\xff")}.items():
         monkeypatch.setenv(name, value)
     result = prove(printing)
