@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from speedproof.report.campaign_table import describe_campaign, describe_try, list_tries
+from speedproof.report.figures import draw
 from speedproof.run import outside_watch
 from speedproof.run.campaign import campaign
 from speedproof.run.campaign.campaign import read_campaign, start_campaign, try_commit
@@ -23,6 +24,7 @@ def repository(tmp_path, monkeypatch):
     commit_change(folder, "Train", "sleep 0.1\n")
     monkeypatch.chdir(folder)
     monkeypatch.setattr(outside_watch, "list_shared_places", lambda packages, environ: ())
+    monkeypatch.setattr(draw, "FIGURES", ())
     return folder
 
 

@@ -2,12 +2,14 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from speedproof.report.figures import draw
 from speedproof.results.claim import read_claim
 from speedproof.run import outside_watch
 from speedproof.run.gate import calibration, gate
@@ -25,17 +27,24 @@ def commit(folder, seconds):
     commit_all(folder, f"sleep {seconds}")
 
 
-@pytest.fixture
-def repository(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def three_commits(tmp_path_factory):
     """`main` sleeps for 0.02 s, and so does `same`; HEAD sleeps for 0.2 s."""
-    folder = make_repository(tmp_path, ignored="results")
+    folder = make_repository(tmp_path_factory.mktemp("commits"), ignored="results")
     commit(folder, 0.02)
     git(folder, "checkout", "-q", "-b", "change")
     commit(folder, 0.02)
     git(folder, "tag", "same")
     commit(folder, 0.2)
+    return folder
+
+
+@pytest.fixture
+def repository(three_commits, tmp_path, monkeypatch):
+    folder = shutil.copytree(three_commits, tmp_path / three_commits.name)
     monkeypatch.chdir(folder)
     monkeypatch.setattr(outside_watch, "list_shared_places", lambda packages, environ: ())
+    monkeypatch.setattr(draw, "FIGURES", ())
     return folder
 
 
