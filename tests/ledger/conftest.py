@@ -7,7 +7,7 @@ import yaml
 
 from speedproof.run import outside_watch
 from speedproof.run.proof.executor import LocalExecutor
-from tests.prove.recorded import EPOCHS, leave_experiment
+from tests.prove.recorded import EPOCHS, leave_experiment, share_warm_ups
 from tests.results.publisher import publisher  # noqa: F401 (a fixture)
 
 # Of six rounds, each of which is off by less than a percent.
@@ -61,6 +61,7 @@ def ledger(tmp_path, monkeypatch):
 def measured(monkeypatch):
     """Have the next proof measure these epochs in seconds."""
     monkeypatch.setattr(outside_watch, "list_shared_places", lambda packages, environ: ())
+    share_warm_ups(monkeypatch)
 
     def measure(a, b):
         seconds = {"a": a, "b": b}

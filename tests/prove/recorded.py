@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from speedproof.config.model import Config
 from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Experiment
 from speedproof.results.files import write_json
@@ -10,6 +12,8 @@ from speedproof.results.observations import Observations
 from speedproof.results.run_record import GPU_COLUMNS, GPU_FILE, RUN_FILE, TITLE, Conditions, Run, write_epochs
 from speedproof.run.archive.rebuild import compare_results
 from speedproof.run.plan import plan_experiment
+from speedproof.run.proof.executor import LocalExecutor
+from speedproof.run.proof.warm_up import WarmUp
 from speedproof.run.resume import digest_tables
 
 EPOCHS = "for n in 1 2 3; do echo epoch took $1 us acc $2; done\n"  # a program's, a shell script
@@ -17,6 +21,22 @@ CONDITIONS = Conditions(
     gpu=None, cpu="Example", cores=2, python="3.12", packages={}, cuda=None, cudnn=None, dataset="0", dataset_name="own",
     synthetic_data=False, image=None, git_commit=None, sources="0",
 )  # fmt: skip
+
+
+_warmed: dict[str, WarmUp] = {}
+
+
+def share_warm_ups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have alike commands warmed up once for all tests that ask what is made of the runs after it."""
+    warm_up = LocalExecutor.warm_up
+
+    def warm_up_once(executor, setup):
+        asked = executor._request.model_dump_json(include={"commands", "epoch_s", "quality"})
+        if asked not in _warmed:
+            _warmed[asked] = warm_up(executor, setup)
+        return _warmed[asked]
+
+    monkeypatch.setattr(LocalExecutor, "warm_up", warm_up_once)
 
 
 def leave_experiment(out: Path, config: Config, epoch_s, quality=None, resolution_s=None):

@@ -41,7 +41,7 @@ from speedproof.run.proof.workspace import ProofBasis, write_claims
 from speedproof.run.watched_program import RunEnd, Watched
 from speedproof.util.child_processes import Life
 from speedproof.util.errors import ConfigError, SpeedproofError
-from tests.prove.recorded import EPOCHS, leave_experiment
+from tests.prove.recorded import EPOCHS, leave_experiment, share_warm_ups
 
 COMMANDS = ["sh a.sh 2 0.9", "sh a.sh 1 0.9"]
 READ = ["--epoch-s", r"took (\S+)", "--quality", r"acc (\S+)"]
@@ -83,19 +83,7 @@ def measured(monkeypatch):
 
 @pytest.fixture
 def warmed(monkeypatch):
-    """Have alike commands warmed up once for all tests that ask what is made of the runs after it."""
-    warm_up = LocalExecutor.warm_up
-
-    def warm_up_once(executor, setup):
-        asked = executor._request.model_dump_json(include={"commands", "epoch_s", "quality"})
-        if asked not in _WARMED:
-            _WARMED[asked] = warm_up(executor, setup)
-        return _WARMED[asked]
-
-    monkeypatch.setattr(LocalExecutor, "warm_up", warm_up_once)
-
-
-_WARMED: dict[str, WarmUp] = {}
+    share_warm_ups(monkeypatch)
 
 
 def call(*words):
