@@ -12,7 +12,7 @@ from speedproof.run.proof.executor import LocalExecutor
 from tests.prove.recorded import EPOCHS, leave_experiment
 
 # What runs change elsewhere is their subject.
-_WATCHING = {"test_tampering", "test_unwatched"}
+_WATCHING = {"test_unwatched"}
 _WATCHING_OWN = {"test_carried_over", "test_spoilt_files"}  # theirs lie in the folder of the test
 _DRAWING = {"test_executor", "test_one_read"}  # the whole command, and how often figures read what runs leave
 

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING
 
-from scipy.special import stdtrit
-
 from speedproof.results.comparison_rows import Objection
 from speedproof.results.observations import WarmUpObserved
 from speedproof.stats.comparability import RunPair
@@ -143,9 +141,11 @@ def predict_run(times_s: Sequence[float], shift: float = 0.0) -> Interval:
 
     The machine may have changed since by `shift`, of a logarithm.
     """
+    from scipy import special
+
     logs = [math.log(one) for one in times_s]
     count = len(logs)
-    quantile = float(stdtrit(count - 1, (1 + _PREDICTED) / 2))
+    quantile = float(special.stdtrit(count - 1, (1 + _PREDICTED) / 2))
     width = max(math.exp(quantile * stdev(logs) * math.sqrt(1 + 1 / count)), _LEAST_WIDTH) * math.exp(shift)
     centre = math.exp(fmean(logs))
     return Interval(centre / width, centre * width)
