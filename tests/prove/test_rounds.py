@@ -59,6 +59,9 @@ def test_more_rounds_go_on_with_those_that_there_are_until_they_would_hardly_dec
         f"stopped after {second['rounds']} rounds: with this much variation, 24 rounds are unlikely to decide"
         in candidate["sentence"]
     )
+    fixed, told = prove(*OPEN, "--rounds", "4")
+    assert "All rounds run again" in told
+    assert (fixed["stopped"], fixed["attempt"]) == (None, 2)
 
 
 def test_if_the_printed_digits_hide_a_difference_they_are_named_and_no_number_of_rounds(folder):
