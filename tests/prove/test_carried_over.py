@@ -79,6 +79,7 @@ def test_compile_caches_of_the_warm_up_are_a_condition_of_a_process(folder):
         [("warm caches", False)],
     )
     assert "with the compile caches that it left, took " in found["sentence"]
+    assert prove("sleep 0.2", "sh compiles.sh", "--caches", "cold")[1]["ratio"] < 1.5
 
 
 def test_results_in_compile_caches_are_none_of_steady_epochs(folder):
