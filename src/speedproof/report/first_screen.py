@@ -250,9 +250,8 @@ def _explain(main: RatioFinding, evidence: Evidence) -> Words:
         turned = main.is_shown and accounts[fast].total_s > accounts[slow].total_s
         doubt = ["Without the profiler it is the other way round, so the traces do not explain the ratio: "] if turned else []
         return [*doubt, VariantName(accounts[fast].title), " takes ", explain(accounts[slow], accounts[fast])]
-    lone = f" No trace: {failed}" if failed else " The other variant has no trace here."
-    if {fast, slow} <= set(traces):
-        lone = " The two traces cannot be compared."
+    missing = f" No trace: {failed}" if failed else " The other variant has no trace here."
+    lone = " The two traces cannot be compared." if {fast, slow} <= set(traces) else missing
     named, more = ([slow, fast], lone) if main.kind == "ratio" else ([main.subject.name], "")
     for name in (*named, *traces):
         if name in traces and traces[name][1].has_gpu:

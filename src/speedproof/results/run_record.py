@@ -361,12 +361,8 @@ def _read_csv(path: Path, columns: list[str], older_names: Mapping[str, str] | N
 
     text = read_text(path)
     try:
-        rows = list(csv.reader(io.StringIO(text), strict=True))
-        widths = {len(row) for row in rows}
-        if len(rows) == 1 and len(set(rows[0])) == len(rows[0]):  # samples without a GPU; pandas takes a millisecond for them
-            table = pd.DataFrame(columns=rows[0])
-        else:
-            table = pd.read_csv(io.StringIO(text), index_col=False, keep_default_na=False, na_values=[""])
+        widths = {len(row) for row in csv.reader(io.StringIO(text), strict=True)}
+        table = pd.read_csv(io.StringIO(text), index_col=False, keep_default_na=False, na_values=[""])
     except (pd.errors.ParserError, pd.errors.EmptyDataError, csv.Error, ValueError, OverflowError) as error:
         refuse_record(path, f"not a CSV table ({' '.join(str(error).split())})")
     if len(widths) > 1:

@@ -231,24 +231,22 @@ def _touches(copies: pd.DataFrame, memory: str) -> "pd.Series[bool]":
 
 def to_frame(table: pa.Table) -> pd.DataFrame:
     """Return a table as a frame sorted by `start_ns`; absent integers are -1, for a float would lose nanoseconds."""
-    if not len(table):
-        return _make_empty(table.schema).copy()
+    return _sort_by_start(_convert(table)) if len(table) else _make_empty(table.schema).copy()
+
+
+@cache
+def _make_empty(schema: pa.Schema) -> pd.DataFrame:
+    return _convert(schema.empty_table())
+
+
+def _convert(table: pa.Table) -> pd.DataFrame:
     for index, field in enumerate(table.schema):
         if pa.types.is_integer(field.type) and table.column(index).null_count:
             table = table.set_column(index, field.name, pc.fill_null(table.column(index), _NONE))
     if "correlation" in table.column_names and (pc.max(table["correlation"]).as_py() or 0) <= np.iinfo(_NARROW).max:
         index = table.column_names.index("correlation")
         table = table.set_column(index, "correlation", pc.cast(table["correlation"], pa.from_numpy_dtype(_NARROW)))
-    return _sort_by_start(table.unify_dictionaries().to_pandas(split_blocks=True))
-
-
-@cache
-def _make_empty(schema: pa.Schema) -> pd.DataFrame:
-    empty = schema.empty_table()
-    if "correlation" in schema.names:
-        index = schema.names.index("correlation")
-        empty = empty.set_column(index, "correlation", pc.cast(empty["correlation"], pa.from_numpy_dtype(_NARROW)))
-    return empty.unify_dictionaries().to_pandas(split_blocks=True)
+    return table.unify_dictionaries().to_pandas(split_blocks=True)
 
 
 def _sort_by_start(events: pd.DataFrame) -> pd.DataFrame:

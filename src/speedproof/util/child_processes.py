@@ -14,7 +14,6 @@ from pathlib import Path
 from select import poll
 from types import FrameType
 
-from speedproof.util import guardian
 from speedproof.util.guardian import PR_SET_PDEATHSIG, PRCTL
 
 
@@ -86,13 +85,7 @@ def raising_when_stopped() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _find_guardian() -> Path:
-    """Return the file that a guardian runs: as this process compiled it, if it did, since each run waits for its start."""
-    compiled = guardian.__spec__.cached if guardian.__spec__ else None
-    return Path(compiled) if compiled and Path(compiled).is_file() else Path(guardian.__file__)
-
-
-GUARDIAN = _find_guardian()
+GUARDIAN = Path(__file__).with_name("guardian.py")
 # Set by the workflow: the process that runs it, whose end is also its jobs'.
 WORKFLOW_VARIABLE = "SPEEDPROOF_WORKFLOW"
 # How long a child may take to write its record after a stop signal.
